@@ -1,0 +1,161 @@
+"""The seam between a transport and whoever drives it: the emulation's worker or the simulator.
+
+An endpoint is *sans-IO*: it opens no socket and reads no clock. It belongs to one rank and holds its queue pairs to all
+peers. Time comes in as `now` (integer nanoseconds of *model* time: the driver divides by the dilation); packets come in
+as `Arrival`, go out as `Burst`, and the next instant at which something is due is asked for with `deadline()`.
+
+Both directions are in *runs*: a run is one or more packets of the same peer whose payloads, laid end to end, are one
+contiguous piece of a message, each `segment_bytes` long but the last, which may be shorter. UDP segmentation offload
+sends such a run with one system call, receive offload brings one back, and the simulator passes a run of one by
+reference. What the driver owns: IP, UDP, ICRC, and departing at `not_before_ns` and at no more than the NIC's rate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+Buffer = memoryview | bytes | bytearray
+
+ECN_NOT_ECT = 0
+ECN_ECT0 = 2
+ECN_CE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """A run to send. `headers[i]` (BTH and its extensions, without ICRC) goes before the i-th segment of `payload`."""
+
+    peer: int
+    source_port: int
+    dscp: int
+    ecn: int
+    not_before_ns: int
+    segment_bytes: int
+    headers: tuple[bytes, ...]
+    payload: Buffer
+
+    @property
+    def packets(self) -> int:
+        return len(self.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A run received. `ecn` is the two-bit field that every packet of the run carried. The ICRCs were right."""
+
+    peer: int
+    ecn: int
+    segment_bytes: int
+    headers: tuple[bytes, ...]
+    payload: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """When a receive counts as complete. The default is all of it; see the seam 2 of the design for the others.
+
+    fraction: the least share of the bytes (1 - theta); deadline_ns: end at this instant with what is there.
+    """
+
+    fraction: float = 1.0
+    deadline_ns: int | None = None
+
+
+ALL = Completion()
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The send `id` is done: its buffer may be written again."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The receive `id` is done. `missing` are the byte ranges [first, last) that never came (reliable: none)."""
+
+    id: int
+    missing: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The operation `id` (or with id < 0 the whole queue pair to `peer`) cannot be completed."""
+
+    id: int
+    peer: int
+    reason: str
+
+
+Event = Sent | Received | Failed
+
+
+@dataclass(slots=True)
+class Counters:
+    """What an endpoint counted since it was made; wire packets, both data and control."""
+
+    sent_packets: int = 0
+    received_packets: int = 0
+    sent_bytes: int = 0  # payload bytes handed to the wire, retransmissions included
+    received_bytes: int = 0  # payload bytes accepted into messages
+    retransmitted_packets: int = 0
+    timeouts: int = 0
+    naks: int = 0
+    duplicates: int = 0
+    out_of_order: int = 0
+    malformed: int = 0
+    ecn_marked: int = 0
+    cnps: int = 0
+    extra: dict[str, int] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Endpoint(Protocol):
+    """One rank's end of a transport. Every method returns at once; none blocks, sleeps or raises on bad packets."""
+
+    counters: Counters
+
+    def post_send(self, id: int, peer: int, tag: int, buffer: Buffer, now: int) -> None:
+        """Send `buffer` (any length, also 0) to `peer` as the message `tag`; ends in `Sent(id)` or `Failed(id)`."""
+
+    def post_receive(
+        self, id: int, peer: int, tag: int, buffer: memoryview, now: int, completion: Completion = ALL
+    ) -> None:
+        """Receive the message `tag` of `peer` into `buffer`; ends in `Received(id)` or `Failed(id)`."""
+
+    def receive(self, arrival: Arrival, now: int) -> None:
+        """Take a run in."""
+
+    def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]:
+        """What may leave now (or at each burst's `not_before_ns`), at most `budget_packets` packets."""
+
+    def deadline(self) -> int | None:
+        """The earliest instant at which `on_deadline` or `transmit` has something to do; None: nothing pending."""
+
+    def on_deadline(self, now: int) -> None:
+        """The clock has reached `deadline()`."""
+
+    def events(self) -> Sequence[Event]:
+        """What was completed since the last call, in order."""
+
+    def idle(self) -> bool:
+        """No send is unacknowledged and nothing waits to be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What an endpoint may know of another rank."""
+
+    rank: int
+    queue_pair: int
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """What an endpoint may know of the network, in model units: for windows, pacing and scaled constants."""
+
+    rate_bps: int  # of this rank's NIC
+    base_rtt_ns: int  # the longest uncongested round trip among the ranks, a full frame's serialisation included
+    mtu_bytes: int  # of the links (IP packet)
+    max_burst_packets: int  # a run must not be longer than this

@@ -1,0 +1,95 @@
+"""What would happen, as data: everything an engine needs and nothing that touches the machine.
+
+`Plan` is frozen and turns into JSON (`plan.json`) and back without loss (`testbed.plan.serial`), so that the
+controller, the fabric and the workers, which are processes of their own, read the very same plan. All times and rates
+are model time; an engine multiplies by `dilation`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.spec.model import Spec
+from testbed.topology.graph import Graph
+
+LinkDriver = Literal["tc", "netcore"]
+Datapath = Literal["kernel", "user"]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What this machine has, as `testbed doctor` measured it. `plan` takes it as data.
+
+    packet_hops_per_s: wire packets a second times the directed links each crosses, through shaped links.
+    hop_excess_ns: how much later than modelled a packet leaves one link and the switch after it (median, real time).
+    """
+
+    datapath: Datapath
+    netem: bool
+    tun_segmentation: bool  # TUN_F_USO: super-packets cross the kernel at hosts
+    cores: int
+    packet_hops_per_s: float
+    hop_excess_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host's addresses."""
+
+    ip: str
+    mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One forwarding entry: packets to `prefix` (IPv4, longest wins) leave by one of `ports`.
+
+    kind single: the one port; ecmp: by a hash of the 5-tuple salted per switch; spray: by a draw per packet.
+    """
+
+    prefix: str
+    kind: Literal["single", "ecmp", "spray"]
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchPlan:
+    """A switch: its OpenFlow datapath id, the salt of its hash and its entries."""
+
+    dpid: int
+    salt: int
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternate:
+    """Per switch, the entries that replace those of the same prefix while `cables` are down; ports () = unreachable."""
+
+    cables: tuple[int, ...]
+    entries: Mapping[str, tuple[Entry, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the plan expects of the run. Times in model nanoseconds, rates per second of model time."""
+
+    base_rtt_ns: int  # longest among ranks, one full frame out and an acknowledgement back, empty queues
+    bound_ns: int  # the alpha-beta bound of one iteration on these links (0: no schedule, e.g. a command)
+    packets_per_iteration: int  # wire packets, data and control
+    packet_hops_per_iteration: int
+    packet_hops_per_s: float  # while a collective runs, at dilation 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A spec, worked out."""
+
+    spec: Spec
+    graph: Graph  # with every directed link's final parameters
+    addresses: Mapping[str, Address]
+    switches: Mapping[str, SwitchPlan]
+    alternates: tuple[Alternate, ...]
+    placement: tuple[str, ...]  # rank -> host
+    drivers: tuple[LinkDriver, ...]  # by cable
+    dilation: int
+    prediction: Prediction

@@ -1,0 +1,155 @@
+"""What an engine hands over: raw samples in model time, from which results, verdict, table and report are made.
+
+Zero of every `_ns` instant is the release of the first measured iteration; warm-up is negative.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class IterationRow:
+    """One iteration of one rank: the columns of `iterations.csv`, in order."""
+
+    iteration: int  # warm-up iterations count from 0 too, with warmup = True; measured ones start again from 0
+    rank: int
+    warmup: bool
+    valid: bool
+    start_ns: int
+    end_ns: int
+    received_bytes: int
+    missing_bytes: int
+    wrong: int
+    nmse: float
+    retransmitted: int
+    timeouts: int
+    cpu_ns: int  # real time
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """One directed link over the measured part of the run: the columns of `links.csv`, in order. Job packets apart."""
+
+    link: str  # "source>target"
+    driver: str
+    rate_bps: int
+    delay_ns: int
+    queue_bytes: int
+    packets: int  # delivered
+    bytes: int
+    job_packets: int
+    job_bytes: int
+    dropped_queue: int
+    dropped_loss: int
+    dropped_down: int
+    corrupted: int
+    duplicated: int
+    ecn_marked: int
+    job_dropped_queue: int
+    job_dropped_loss: int
+    job_dropped_down: int
+    job_corrupted: int
+    job_duplicated: int
+    job_ecn_marked: int
+    max_queue_bytes: int
+    busy_ns: int  # serialising
+    measured_rate_bps: int | None  # of back-to-back departures; None where there were too few
+    late_p50_ns: int | None  # departure later than modelled
+    late_p99_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchRow:
+    """A port or flow counter of a switch at the end: the columns of `switches.csv`, in order."""
+
+    switch: str
+    kind: str  # "port" or "flow"
+    name: str  # interface, or the entry's prefix
+    packets: int
+    bytes: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class PacketTotals:
+    """Wire packets of the job, counted at hosts and links. They must balance (see `balance`)."""
+
+    sent: int = 0
+    received: int = 0
+    duplicated: int = 0
+    dropped_queue: int = 0
+    dropped_loss: int = 0
+    dropped_corrupt: int = 0
+    in_flight: int = 0
+    retransmitted: int = 0
+    ecn_marked: int = 0
+
+    @property
+    def balance(self) -> int:
+        """sent + duplicated - received - drops - in_flight; 0 if every packet is accounted for."""
+        drops = self.dropped_queue + self.dropped_loss + self.dropped_corrupt
+        return self.sent + self.duplicated - self.received - drops - self.in_flight
+
+
+@dataclass(frozen=True, slots=True)
+class RateProbe:
+    """A message of some packets timed over an idle path at the start of a run."""
+
+    source: str
+    target: str
+    packets: int
+    measured_bps: int
+    expected_bps: int
+
+
+@dataclass(frozen=True, slots=True)
+class RttProbe:
+    """Round trips on the idle network."""
+
+    source: str
+    target: str
+    measured_ns: int  # median
+    modelled_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class IterationEvidence:
+    """What tells whether one measured iteration can be trusted."""
+
+    iteration: int
+    cct_ns: int
+    late_p99_ns: int | None  # departures later than asked, p99 over hosts and links
+    start_skew_ns: int
+    where: str = ""  # of the worst lateness
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that the verdict is judged on."""
+
+    base_rtt_ns: int
+    iterations: tuple[IterationEvidence, ...] = ()
+    rtt: tuple[RttProbe, ...] = ()
+    rates: tuple[RateProbe, ...] = ()
+    unmodelled_drops: dict[str, int] = field(default_factory=dict)  # where -> packets (socket buffers, tap rings, ...)
+    shaping_mismatches: tuple[str, ...] = ()  # read-back differs from what was asked
+    lost: tuple[str, ...] = ()  # controller or switch that died while traffic went on
+    undilated: tuple[str, ...] = ()  # what could not be slowed down
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """One run's raw material. `status` is ok, failed or interrupted; `failure` says why."""
+
+    status: str
+    failure: str
+    iterations: tuple[IterationRow, ...]
+    links: tuple[LinkRow, ...]
+    switches: tuple[SwitchRow, ...]
+    packets: PacketTotals
+    bytes_on_wire: int  # frames with FCS leaving hosts
+    payload_bytes: int
+    evidence: Evidence
+    wall_s: float
+    setup_s: float
+    teardown_s: float

@@ -1,0 +1,60 @@
+"""The Ryu API under whichever name it is installed: os-ken (its living continuation) or classic ryu.
+
+Apps import from here, so that one file loads under both. Only what the apps use is named.
+"""
+
+import functools
+
+try:
+    from os_ken.base.app_manager import AppManager
+    from os_ken.base.app_manager import OSKenApp as App
+    from os_ken.controller import ofp_event
+    from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
+    from os_ken.lib import hub
+    from os_ken.ofproto import nicira_ext, ofproto_v1_3
+
+    PACKAGE = "os_ken"
+except ImportError:  # classic ryu
+    from ryu.base.app_manager import AppManager
+    from ryu.base.app_manager import RyuApp as App
+    from ryu.controller import ofp_event
+    from ryu.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
+    from ryu.lib import hub
+    from ryu.ofproto import nicira_ext, ofproto_v1_3
+
+    PACKAGE = "ryu"
+
+
+
+def handles(event, states):
+    """`set_ev_cls`, but an exception in the handler is logged and reported.
+
+    os-ken 4 under native threads takes any exception for its sign to end the thread, and says nothing.
+    """
+
+    def decorate(handler):
+        @functools.wraps(handler)
+        def guarded(self, ev):
+            try:
+                handler(self, ev)
+            except Exception as error:
+                self.logger.exception("%s failed", handler.__name__)
+                self.report("failed", handler=handler.__name__, reason=f"{type(error).__name__}: {error}")
+
+        return set_ev_cls(event, states)(guarded)
+
+    return decorate
+
+
+__all__ = [
+    "DEAD_DISPATCHER",
+    "MAIN_DISPATCHER",
+    "PACKAGE",
+    "App",
+    "AppManager",
+    "handles",
+    "hub",
+    "nicira_ext",
+    "ofp_event",
+    "ofproto_v1_3",
+]

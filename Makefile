@@ -1,0 +1,54 @@
+# The two commands: `make run` and `make test`. Both do all the set-up, once; neither starts a service.
+PYTHON ?= python3
+BIN := .venv/bin
+NATIVE := setup.py $(wildcard testbed/netcore/*.c testbed/netcore/*.h)
+RUN_PACKAGES := mininet openvswitch-switch ethtool iproute2 iputils-ping gcc libc6-dev python3-venv python3-dev
+TEST_PACKAGES := $(RUN_PACKAGES) iperf3 tcpdump tshark procps
+VM_PACKAGES := debootstrap qemu-system-x86 e2fsprogs openssh-client
+
+.DELETE_ON_ERROR:
+.PHONY: run test check bench test-kernel wheel clean
+
+run: .venv/.core
+	@if [ "$$(id -u)" = 0 ]; then exec $(BIN)/testbed run experiments/quickstart.yaml; \
+	else echo "make run: emulation needs root (sudo make run); the simulation engine is not built yet" >&2; exit 3; fi
+
+test: check
+	$(BIN)/pytest
+
+check: .venv/.test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/.test
+	@for bench in tests/bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+# The same tests on a stock kernel (netem, kernel datapath), in a virtual machine: what works, not how fast.
+test-kernel: .venv/.test .venv/.vm-packages
+	tests/kernel/run
+
+wheel: .venv/.test
+	$(BIN)/pip -q wheel --no-deps -w dist .
+
+clean:
+	rm -rf build dist .venv testbed/netcore/*.so *.egg-info
+
+# -- set-up: each stamp is a file in .venv, so that a second call does nothing ---------------------------------------
+
+.venv/.core: .venv/.run-packages pyproject.toml $(NATIVE)
+	$(BIN)/pip -q install -e .
+	@touch $@
+
+.venv/.test: .venv/.test-packages .venv/.core
+	$(BIN)/pip -q install -e '.[test]'
+	@touch $@
+
+.venv/.%-packages: .venv/bin/python
+	@tests/setup/packages $($(shell echo $* | tr a-z A-Z)_PACKAGES)
+	@touch $@
+
+# Debian's python3 comes without ensurepip until python3-venv is there.
+.venv/bin/python:
+	@tests/setup/packages python3-venv
+	$(PYTHON) -m venv .venv

@@ -1,0 +1,178 @@
+"""The native core as Python sees it: the fabric, and the packet helpers of the wire format and of the worker.
+
+IPv4 addresses are integers in host order (`int(ipaddress.IPv4Address("10.0.0.1"))`), as are ports. Times are integer
+nanoseconds of CLOCK_MONOTONIC and are *real* time: callers multiply model time by the dilation.
+"""
+
+from collections.abc import Sequence
+from typing import Final, final
+
+Buffer = bytes | bytearray | memoryview
+
+SLOT_BYTES: Final[int]
+"""Room that `receive_segments` gives each datagram: 65536."""
+
+MAX_SEGMENTS: Final[int]
+"""Most wire packets of one super-packet: 64 (UDP_MAX_SEGMENTS of Linux before 6.9)."""
+
+MAX_DATAGRAM_BYTES: Final[int]
+"""Most UDP payload bytes of one super-packet: 65507 (65535 - IPv4 header - UDP header)."""
+
+# --- RoCEv2 -----------------------------------------------------------------------------------------------------------
+
+def icrc(headers: Buffer, data: Buffer) -> int:
+    """The invariant CRC of one RoCEv2 packet (IBTA A17.3.3); on the wire it is stored little-endian.
+
+    headers: the IPv4 header and the UDP header as on the wire (28 bytes or more with options; their lengths already
+    count the 4 ICRC bytes). data: the UDP payload from the BTH up to, not including, the ICRC. Raises ValueError if
+    `headers` is no IPv4 + UDP or `data` is shorter than a BTH.
+    """
+
+def roce_encode(
+    buffer: bytearray | memoryview,
+    headers: Sequence[bytes],
+    payload: Buffer,
+    segment_bytes: int,
+    source_ip: int,
+    target_ip: int,
+    source_port: int,
+    target_port: int,
+    segmented: bool = True,
+) -> list[tuple[int, int, int]]:
+    """Lay out the UDP payloads of a run in `buffer`: header i, the i-th segment of `payload`, pad to 4 B, ICRC.
+
+    Returns pieces (offset, bytes, segment size), each for one `send_segments`: a new piece begins wherever wire packets
+    differ in size (a WRITE's first packet carries a RETH), or after MAX_SEGMENTS or MAX_DATAGRAM_BYTES. The ICRC is that
+    of a packet sent from an unconnected socket prepared by `prepare_udp`: DF set, IP identification = index within the
+    piece; with segmented=False always 0, since then each packet is sent by itself. The caller sets PadCnt in the BTH.
+    Raises ValueError if `buffer` is too small (len(payload) + packets x (header + 7) suffices), or if the number of
+    headers does not fit the number of segments (one header and an empty payload is one packet).
+    """
+
+def roce_decode(
+    data: memoryview,
+    segment_bytes: int,
+    source_ip: int,
+    target_ip: int,
+    source_port: int,
+    target_port: int,
+    opcodes: bytes,
+) -> tuple[list[tuple[tuple[bytes, ...], memoryview, int]], int, int]:
+    """Check and take apart one datagram of `receive_segments`; returns (runs, wrong ICRCs, malformed packets).
+
+    Each run is (headers, payload, segment bytes) as `testbed.transport.endpoint.Arrival` wants it: consecutive PSNs of
+    one destination queue pair within one message, all payloads of equal size but the last, which may be shorter.
+    `payload` is a view into `data`, which is compacted in place (so it must be writable, and read before the next
+    receive). segment_bytes 0 (or >= len(data)): the datagram is a single wire packet. opcodes: 256 entries; entry i
+    tells of BTH opcode i: bits 0-6 its header bytes, BTH included (0: unknown, malformed); bit 7 set if such a packet
+    begins a message. The IP identification is not known here, so each packet may have that of any place in a
+    super-packet (0 to MAX_SEGMENTS - 1).
+    """
+
+# --- sockets ----------------------------------------------------------------------------------------------------------
+
+def prepare_udp(fd: int) -> None:
+    """Set what the functions below and the ICRC rely on: DF always (IP_PMTUDISC_DO), UDP_GRO, IP_RECVTOS, SO_TIMESTAMPNS.
+
+    The socket must stay unconnected (a connected one numbers its packets). Raises OSError.
+    """
+
+def send_segments(
+    fd: int, target_ip: int, target_port: int, data: Buffer, segment_bytes: int, tos: int, segmented: bool = True
+) -> int:
+    """Send `data` as UDP packets of `segment_bytes` (the last may be shorter), with UDP_SEGMENT; returns bytes sent.
+
+    0: the socket would block (all or nothing where segmented). With segmented=False one sendmmsg of single packets, which
+    may send only some. Raises OSError; EIO or EINVAL with segmented=True means that the kernel cannot segment towards
+    that device (no checksum offload): encode and send again with segmented=False.
+    """
+
+def receive_segments(fd: int, buffer: bytearray | memoryview) -> list[tuple[int, int, int, int, int, int, int]]:
+    """Receive what is there, without waiting: [(offset, bytes, segment_bytes, source_ip, source_port, tos, at_ns)].
+
+    `buffer` is used in slots of SLOT_BYTES, one a datagram; its length must be a multiple of it. segment_bytes is 0 for a
+    datagram that is one wire packet. at_ns: when the kernel got it (CLOCK_MONOTONIC). Raises OSError.
+    """
+
+def socket_drops(fd: int) -> int:
+    """Packets the kernel dropped at this socket since it was opened (buffer full, wrong checksum)."""
+
+def ppoll(fds: Sequence[tuple[int, int]], timeout_ns: int | None) -> list[tuple[int, int]]:
+    """poll(2) to the nanosecond: [(fd, POLLIN | POLLOUT)] -> those ready. [] at the end of the time or on a signal."""
+
+def set_timer_slack(slack_ns: int) -> None:
+    """PR_SET_TIMERSLACK of the calling thread (the default of 50 us is added to every wait)."""
+
+# --- fabric -----------------------------------------------------------------------------------------------------------
+
+def open_tap(name: str, netns: str | None, virtio: bool, segmentation: bool) -> tuple[int, bool]:
+    """Make a TAP device; returns (fd, whether super-packets will cross it). It vanishes when the fd is closed.
+
+    netns: a path such as /run/netns/x (None: the caller's own). virtio: frames carry a virtio-net header. segmentation:
+    ask for TSO and UDP segmentation (TUN_F_USO4, Linux 6.2). Raises OSError.
+    """
+
+def set_carrier(fd: int, up: bool) -> None:
+    """TUNSETCARRIER of a TAP. Raises OSError."""
+
+@final
+class Fabric:
+    """Ports (TAPs) and directed links under one event queue and the monotonic clock.
+
+    `run` may be in one thread (it holds no GIL) while another calls the other methods: they are carried out by the
+    running loop between two batches of packets.
+    """
+
+    def __init__(self, seed: int) -> None: ...
+    def add_port(self, fd: int, *, virtio: bool, host: bool, spray: bool, join: bool) -> int:
+        """Take a TAP over (the fd is closed with the fabric); returns its number.
+
+        virtio: frames carry a virtio-net header. host: the link leaving this port is a host's NIC, which neither drops
+        nor marks. spray: a random nibble goes into the source MAC of frames leaving here. join: super-packets may.
+        """
+
+    def add_link(self, source: int, target: int, index: int) -> int:
+        """Join two ports one way; `index` keys its random draws. Set its parameters before running."""
+
+    def set_link(
+        self,
+        link: int,
+        *,
+        rate_bps: int,
+        delay_ns: int,
+        queue_bytes: int,
+        jitter_ns: int = 0,
+        reorder: bool = False,
+        ecn: tuple[int, int, float] | None = None,
+        loss: tuple[float, float] | None = None,
+        duplicate: float = 0.0,
+        corrupt: float = 0.0,
+    ) -> None:
+        """Set all parameters; packets inside keep going. ecn: (min bytes, max bytes, probability); loss: (mean, burst).
+
+        Raises ValueError for a rate of 0 or a loss that no Gilbert-Elliott chain has (mean > burst / (burst + 1)).
+        """
+
+    def set_link_up(self, link: int, up: bool) -> None:
+        """Take a link down (all packets in it are lost) or up again."""
+
+    def set_job(self, udp_port: int, tcp_first: int, tcp_last: int) -> None:
+        """Which packets count as the job's: UDP destination port, or TCP source or destination port in a range."""
+
+    def counters(self) -> list[dict[str, int]]:
+        """All links' counters; the keys are those of `testbed.emulation.fabric_client.LinkCounters`, flat."""
+
+    def mark(self) -> None:
+        """Forget lateness, measured rates and highest queues, so that the next `counters` tells of what follows."""
+
+    def capture_start(self, port: int, path: str, snap_bytes: int) -> None:
+        """Write what enters and leaves at a port into a pcap file (nanosecond resolution). Raises OSError."""
+
+    def capture_stop(self) -> None:
+        """End all captures."""
+
+    def run(self) -> None:
+        """Move packets until `stop`. Raises OSError if the event loop itself fails."""
+
+    def stop(self) -> None:
+        """Make `run` return."""

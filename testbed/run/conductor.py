@@ -1,0 +1,135 @@
+"""Listens to everyone who takes part in a run, knows who must be alive, and waits for things with a limit and a reason.
+
+A rank or the fabric that goes away ends the run with its name; the controller may go (switches keep their flows), which
+is remembered. Whoever waits says what for, so that a limit that is reached can be explained.
+"""
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from testbed.errors import RunFailed
+from testbed.run.channel import Channel, Hub, Message
+
+_TICK_S = 0.2
+_PROGRESS_ANSWER_S = 2.0
+
+
+class Conductor:
+    """Pumps all control channels of one run."""
+
+    def __init__(self, hub: Hub, *, wall_limit_s: float) -> None:
+        self.hub = hub
+        self.ranks: dict[int, Channel] = {}
+        self.lost: list[str] = []  # who died though the run went on
+        self.notices: dict[str, deque[tuple[Channel, Message]]] = defaultdict(deque)
+        self.planned_deaths: set[int] = set()  # ranks that a fault of the spec kills
+        self.due: Callable[[], float] = lambda: float("inf")  # seconds until `on_due` has something to do
+        self.on_due: Callable[[], None] = lambda: None
+        self._wall_limit_s = wall_limit_s
+        self._wall_deadline = time.monotonic() + wall_limit_s
+
+    def welcome_ranks(self, count: int, timeout_s: float, alive: Callable[[], None]) -> None:
+        """Take in the ranks' connections; `alive` raises if their parent died."""
+        deadline = time.monotonic() + timeout_s
+        while len(self.ranks) < count:
+            alive()
+            if time.monotonic() > deadline:
+                missing = sorted(set(range(count)) - set(self.ranks))
+                raise RunFailed(f"ranks {missing} did not start within {timeout_s:g} s", hint="see logs/worker.log")
+            channel = self.hub.accept(_TICK_S)
+            if channel is not None and channel.hello["hello"] == "rank":
+                self.ranks[channel.hello["rank"]] = channel
+
+    def welcome(self, role: str, timeout_s: float, alive: Callable[[], None]) -> Channel:
+        """Take in the one connection of `role`."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            alive()
+            channel = self.hub.accept(_TICK_S)
+            if channel is not None and channel.hello["hello"] == role:
+                return channel
+        raise RunFailed(f"the {role} did not start within {timeout_s:g} s", hint=f"see logs/{role}.log")
+
+    def tell_ranks(self, message: Message) -> None:
+        """Send a message to every living rank."""
+        for rank, channel in self.living():
+            if not channel.closed:
+                channel.send({**message})
+            elif rank not in self.planned_deaths:
+                self._gone(channel)
+
+    def living(self) -> Iterable[tuple[int, Channel]]:
+        return [(rank, channel) for rank, channel in self.ranks.items() if rank not in self.planned_deaths]
+
+    def gather(self, event: str, what: str, timeout_s: float, **match: Any) -> dict[int, Message]:
+        """Wait until every living rank has sent the notice `event` (with these fields); rank -> notice."""
+        found: dict[int, Message] = {}
+
+        def complete() -> bool:
+            queue = self.notices[event]
+            for _ in range(len(queue)):
+                channel, message = queue.popleft()
+                if all(message.get(key) == value for key, value in match.items()):
+                    found[channel.hello["rank"]] = message
+            return all(rank in found for rank, _ in self.living())
+
+        self.until(complete, lambda: f"{what}: {self._missing(found)}", timeout_s)
+        return found
+
+    def until(self, done: Callable[[], bool], what: Callable[[], str], timeout_s: float) -> None:
+        """Pump until `done()`; at the limit (or the run's wall limit) fail, saying `what()` was waited for."""
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            now = time.monotonic()
+            if now >= self._wall_deadline:
+                raise RunFailed(
+                    f"the run's limit of {self._wall_limit_s:g} s of real time was reached: {what()}",
+                    hint="raise limits.wall, lower workload.iterations, or look at `testbed plan` for the expected time",
+                )
+            if now >= deadline:
+                raise RunFailed(f"nothing came within {timeout_s:g} s: {what()}")
+            self.pump(min(deadline, self._wall_deadline) - now)
+
+    def pump(self, timeout_s: float = 0.0) -> None:
+        """Take in what the channels say, and let what is due happen."""
+        if self.due() <= 0:
+            self.on_due()
+        for channel, messages in self.hub.wait(max(0.0, min(timeout_s, self.due(), _TICK_S))):
+            for message in messages:
+                self._take(channel, message)
+            if channel.closed:
+                self._gone(channel)
+
+    def waiting_for(self) -> str:
+        """What each living rank says it waits for, in one line each."""
+        lines = []
+        for rank, channel in self.living():
+            try:
+                answer = channel.request({"op": "progress"}, _PROGRESS_ANSWER_S)
+                lines.append(f"rank {rank}: {answer.get('waiting') or 'nothing'}")
+            except RunFailed as error:
+                lines.append(f"rank {rank}: {error.message}")
+        return "; ".join(lines)
+
+    def _take(self, channel: Channel, message: Message) -> None:
+        event = message.get("event")
+        if event == "failed" and channel.hello["hello"] == "rank":
+            raise RunFailed(f"{channel.name} failed: {message.get('reason')}")
+        if event is not None:
+            self.notices[event].append((channel, message))
+
+    def _gone(self, channel: Channel) -> None:
+        role = channel.hello["hello"]
+        if role == "rank":
+            if channel.hello["rank"] in self.planned_deaths:
+                return
+            raise RunFailed(f"{channel.name} is gone (it died or was killed)", hint="see logs/worker.log")
+        if role == "controller":
+            self.lost.append("controller")
+            return
+        raise RunFailed(f"the {role} is gone (it died or was killed)", hint=f"see logs/{role}.log")
+
+    def _missing(self, found: dict[int, Message]) -> str:
+        return ", ".join(channel.name for rank, channel in self.living() if rank not in found)

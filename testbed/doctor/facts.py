@@ -1,0 +1,142 @@
+"""Looks this machine over in one pass; changes nothing (kernel features are tried in a throw-away namespace)."""
+
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+
+_TUN = "/dev/net/tun"
+_TUNSETIFF, _TUNSETOFFLOAD = 0x400454CA, 0x400454D0  # linux/if_tun.h
+_TAP_FLAGS = 0x0002 | 0x1000 | 0x4000  # IFF_TAP | IFF_NO_PI | IFF_VNET_HDR
+_USO = 0x01 | 0x02 | 0x04 | 0x20 | 0x40  # TUN_F_CSUM | TSO4 | TSO6 | USO4 | USO6
+_SOL_UDP, _UDP_SEGMENT, _UDP_GRO = 17, 103, 104  # linux/udp.h
+_LIMIT_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing looked for. `cost`: what its lack means; `mend`: the line that mends it; needed: `run` fails without."""
+
+    name: str
+    found: bool
+    detail: str
+    cost: str = ""
+    mend: str = ""
+    needed: bool = False
+
+
+def look() -> list[Fact]:
+    """Everything, in the order it is printed."""
+    return [
+        Fact("root", os.geteuid() == 0, f"uid {os.geteuid()}", "no emulation", "run it with sudo", needed=True),
+        Fact("python", sys.version_info >= (3, 11), platform.python_version(), "Testbed does not start", needed=True),
+        Fact("kernel", True, platform.release()),
+        Fact("cores", (os.cpu_count() or 1) >= 2, str(os.cpu_count()), "ranks and switches share one core"),
+        _tool("mnexec", "mininet", "no emulation", needed=True),
+        _tool("ovs-vswitchd", "openvswitch-switch", "no Open vSwitch", needed=True),
+        _tool("ip", "iproute2", "no emulation", needed=True),
+        _tool("tc", "iproute2", "no emulation", needed=True),
+        _tool("ethtool", "ethtool", "offloads of veth pairs cannot be turned off", needed=True),
+        _python("os_ken", "os-ken", "no controller"),
+        _python("mininet", "mininet==2.3.0.dev6", "no emulation"),
+        _python("sklearn", "testbed[train]", "no `gradients: digits-mlp`"),
+        _trial("tun", _tap, "no links by the fabric", f"modprobe tun (and {_TUN} must be there)", needed=True),
+        _trial(
+            "udp segmentation in tun", tun_segmentation, "packets cross the kernel one by one", "Linux 6.2 or newer"
+        ),
+        _trial("udp segmentation", _udp_segment, "workers send packets one by one", "Linux 4.18 or newer"),
+        _trial("htb", lambda: _qdisc("htb"), "hosts cannot be held back at their own port", _KERNEL, needed=True),
+        _trial("netem", netem, "links are shaped by the fabric, not the kernel", _KERNEL),
+        _trial(
+            "openvswitch datapath",
+            kernel_datapath,
+            "Open vSwitch forwards in userspace, some ten times slower",
+            _KERNEL,
+        ),
+        _tool("tshark", "tshark", "captures cannot be cross-checked"),
+        _tool("iperf3", "iperf3", "no comparison in `make bench`"),
+        Fact(
+            "bmv2",
+            shutil.which("simple_switch") is not None,
+            shutil.which("simple_switch") or "not installed",
+            "no `switches: {kind: bmv2}` (not supported yet)",
+            "build simple_switch from its public source",
+        ),
+    ]
+
+
+_KERNEL = "a distribution's own kernel (e.g. apt-get install linux-image-amd64) has it"
+
+
+def netem() -> bool:
+    """Whether the kernel has sch_netem."""
+    return _qdisc("netem")
+
+
+def kernel_datapath() -> bool:
+    """Whether the kernel has Open vSwitch's datapath, loaded or to be loaded."""
+    if Path("/sys/module/openvswitch").exists():
+        return True
+    modprobe = shutil.which("modprobe", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    return bool(modprobe) and _succeeds([modprobe or "", "-n", "-q", "openvswitch"])
+
+
+def tun_segmentation() -> bool:
+    """Whether a TAP takes and gives UDP super-packets (TUN_F_USO4, Linux 6.2)."""
+    return _tap(_USO)
+
+
+def _tap(offload: int = 0) -> bool:
+    # In a namespace of its own, so that no interface ever shows on this machine.
+    script = (
+        "import fcntl,os,struct\n"
+        f"fd=os.open({_TUN!r},os.O_RDWR)\n"
+        f"fcntl.ioctl(fd,{_TUNSETIFF},struct.pack('16sH22x',b'testbed-probe',{_TAP_FLAGS}))\n"
+        f"fcntl.ioctl(fd,{_TUNSETOFFLOAD},{offload})\n"
+    )
+    return _succeeds(["unshare", "-n", sys.executable, "-c", script])
+
+
+def _udp_segment() -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.setsockopt(_SOL_UDP, _UDP_SEGMENT, 1024)
+            probe.setsockopt(_SOL_UDP, _UDP_GRO, 1)
+        except OSError:
+            return False
+    return True
+
+
+def _qdisc(kind: str) -> bool:
+    extra = {"netem": ["delay", "1ms"], "htb": []}[kind]
+    return _succeeds(["unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", kind, *extra])
+
+
+def _trial(name: str, works: Callable[[], bool], cost: str, mend: str, *, needed: bool = False) -> Fact:
+    if os.geteuid() != 0 and name != "udp segmentation":
+        return Fact(name, False, "cannot be tried without root", cost, "run `testbed doctor` with sudo", needed)
+    found = works()
+    return Fact(name, found, "works" if found else "refused by this kernel", cost, mend, needed)
+
+
+def _tool(name: str, package: str, cost: str, *, needed: bool = False) -> Fact:
+    path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    return Fact(name, path is not None, path or "not installed", cost, f"apt-get install {package}", needed)
+
+
+def _python(module: str, package: str, cost: str) -> Fact:
+    found = util.find_spec(module) is not None
+    return Fact(f"python: {module}", found, "installed" if found else "not installed", cost, f"pip install '{package}'")
+
+
+def _succeeds(argv: list[str]) -> bool:
+    try:
+        return subprocess.run(argv, capture_output=True, timeout=_LIMIT_S, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False

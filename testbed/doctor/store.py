@@ -1,0 +1,62 @@
+"""Where the machine's measured capabilities are kept between runs, and when they are no longer this machine's.
+
+One small file in the user's cache folder. It is believed only for the same kernel, processor, number of cores and
+Testbed version; after a change of any, `doctor` (or the next run) measures again.
+"""
+
+import json
+import os
+import platform
+from dataclasses import asdict
+from pathlib import Path
+
+from testbed import __version__
+from testbed.plan.model import Capabilities
+
+
+def cache_file() -> Path:
+    """`$XDG_CACHE_HOME/testbed/capabilities.json`, by default below `~/.cache`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "testbed" / "capabilities.json"
+
+
+def fingerprint() -> dict[str, str | int]:
+    """What the measurement is valid for."""
+    return {
+        "kernel": platform.release(),
+        "processor": _processor(),
+        "cores": os.cpu_count() or 1,
+        "testbed": __version__,
+    }
+
+
+def load_capabilities() -> Capabilities | None:
+    """The capabilities of this very machine, or None if they were never measured (or for another)."""
+    try:
+        kept = json.loads(cache_file().read_text())
+        if kept["fingerprint"] == fingerprint():
+            return Capabilities(**kept["capabilities"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def save_capabilities(capabilities: Capabilities) -> None:
+    """Keep them; a cache that cannot be written is no error, they are measured again next time."""
+    path = cache_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(f".{os.getpid()}")
+        fresh.write_text(json.dumps({"fingerprint": fingerprint(), "capabilities": asdict(capabilities)}, indent=1))
+        fresh.replace(path)
+    except OSError:
+        pass
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

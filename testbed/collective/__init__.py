@@ -1,0 +1,101 @@
+"""Collectives: schedules as data, the algorithms that make them, their proof, their cost and their execution.
+
+`ALGORITHMS` is the registry: an algorithm is one file with a `generate(collective, ranks, root)` and one line here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from testbed.collective import (
+    binomial,
+    halving_doubling,
+    own,
+    pairwise,
+    parameter_server,
+    recursive_doubling,
+    ring,
+)
+from testbed.collective.checker import check
+from testbed.collective.schedule import Schedule
+from testbed.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A generator of schedules and the collectives it serves."""
+
+    generate: Callable[[str, int, int], Schedule]
+    collectives: tuple[str, ...]
+    doc: str
+
+
+ALGORITHMS = {
+    "ring": Algorithm(
+        ring.generate,
+        ("allreduce", "reduce-scatter", "all-gather", "broadcast"),
+        "2(n-1) steps of 1/n of the buffer between neighbours; broadcast: a pipelined chain",
+    ),
+    "halving-doubling": Algorithm(
+        halving_doubling.generate,
+        ("allreduce", "reduce-scatter", "all-gather"),
+        "2 lg n steps, the ring's bytes (Rabenseifner); extras beyond a power of two are folded",
+    ),
+    "recursive-doubling": Algorithm(
+        recursive_doubling.generate, ("allreduce",), "lg n exchanges of the whole buffer; for small ones"
+    ),
+    "binomial": Algorithm(
+        binomial.generate, ("broadcast", "allreduce"), "a binomial tree from the root; allreduce: up it and down"
+    ),
+    "parameter-server": Algorithm(
+        parameter_server.generate, ("allreduce",), "all push to the root rank, it adds up and sends all the sum"
+    ),
+    "pairwise": Algorithm(pairwise.generate, ("all-to-all",), "disjoint pairs swap their chunks, n-1 steps"),
+}
+
+DEFAULTS = {
+    "allreduce": "ring",
+    "reduce-scatter": "ring",
+    "all-gather": "ring",
+    "broadcast": "binomial",
+    "all-to-all": "pairwise",
+}
+
+
+def algorithms_for(collective: str) -> tuple[str, ...]:
+    """The names of the algorithms that serve `collective`, its default first."""
+    serving = [name for name, algorithm in ALGORITHMS.items() if collective in algorithm.collectives]
+    return tuple(sorted(serving, key=lambda name: name != DEFAULTS[collective]))
+
+
+def generate(
+    collective: str, algorithm: str | None, ranks: int, root: int = 0, *, folders: tuple[Path, ...] = (Path(),)
+) -> Schedule:
+    """The schedule of `collective` over `ranks` by `algorithm` (None: the collective's default).
+
+    `algorithm` may be `FILE.py:NAME`, the file looked for in `folders`; what it makes is proved before it is returned.
+    Raises UsageError for an unknown name, a collective that the algorithm does not serve, or a failed proof.
+    """
+    if collective not in DEFAULTS:
+        raise UsageError(f"there is no collective {collective!r}", hint=_suggest(collective, tuple(DEFAULTS)))
+    if not 0 <= root < ranks:
+        raise UsageError(f"root {root} is not one of the ranks 0 … {ranks - 1}")
+    name = algorithm or DEFAULTS[collective]
+    if ".py:" in name:
+        schedule = own.load(name, folders)(collective, ranks, root)
+        check(schedule)
+        return schedule
+    if name not in ALGORITHMS:
+        raise UsageError(f"there is no algorithm {name!r}", hint=_suggest(name, tuple(ALGORITHMS)))
+    if collective not in ALGORITHMS[name].collectives:
+        raise UsageError(
+            f"algorithm {name!r} does not serve {collective!r}",
+            hint=f"{collective} can be done by {', '.join(algorithms_for(collective))}",
+        )
+    return ALGORITHMS[name].generate(collective, ranks, root)
+
+
+def _suggest(name: str, known: tuple[str, ...]) -> str:
+    close = get_close_matches(name, known, 1)
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"

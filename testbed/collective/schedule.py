@@ -1,8 +1,10 @@
 """A collective's schedule as data: which rank sends which chunks to which rank in which step, and what becomes of them.
 
-The buffer of every rank is cut into `chunks` equal pieces (the last ones may be shorter or empty, see `chunk_ranges`).
-A transfer moves a contiguous range of chunks; at its destination they are added to what is there (`REDUCE`) or replace
-it (`COPY`). Steps order the transfers of one rank's data; there is no barrier between them unless `barrier` is set.
+The buffer of every rank is cut into `chunks` pieces (see `Schedule.ranges`). A transfer moves a contiguous range of
+chunks as they are after all earlier steps; at its destination they are added to what is there (`REDUCE`) or replace it
+(`COPY`), in the order of the array. They land at the place they came from, except where `at` says otherwise (in
+all-to-all, rank i's chunk j becomes rank j's chunk i). Steps order the transfers of one rank's data; there is no
+barrier between them unless `barrier` is set: then a rank starts a step only when its own part of the earlier is done.
 """
 
 from dataclasses import dataclass
@@ -20,10 +22,13 @@ TRANSFER = np.dtype(
         ("destination", np.int32),
         ("chunk", np.int32),  # the first
         ("count", np.int32),  # how many
+        ("at", np.int32),  # where the first lands
         ("op", np.int8),  # REDUCE or COPY
         ("lane", np.int16),  # channel or wavelength; 0 where there is one
     ]
 )
+
+Transfers = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +39,23 @@ class Schedule:
     algorithm: str
     ranks: int
     chunks: int
-    transfers: npt.NDArray[np.void]
+    transfers: Transfers
     barrier: bool = False
+    root: int = 0  # broadcast: whose data; parameter server: who serves
+    incast: bool = False  # several ranks may send to one (or one to several) in one step
 
     @property
     def steps(self) -> int:
         return int(self.transfers["step"].max()) + 1 if len(self.transfers) else 0
+
+    def ranges(self, elements: int) -> list[tuple[int, int]]:
+        """The element range [first, last) of each chunk in a buffer of `elements`.
+
+        In all-to-all all chunks are equally long and a remainder stays where it is, as in nccl-tests.
+        """
+        if self.collective == "all-to-all":
+            elements -= elements % self.chunks
+        return chunk_ranges(elements, self.chunks)
 
 
 def chunk_ranges(elements: int, chunks: int) -> list[tuple[int, int]]:
@@ -51,3 +67,44 @@ def chunk_ranges(elements: int, chunks: int) -> list[tuple[int, int]]:
         ranges.append((first, last))
         first = last
     return ranges
+
+
+def transfers(
+    step: npt.ArrayLike,
+    source: npt.ArrayLike,
+    destination: npt.ArrayLike,
+    chunk: npt.ArrayLike,
+    op: npt.ArrayLike,
+    *,
+    count: npt.ArrayLike = 1,
+    at: npt.ArrayLike | None = None,
+    lane: npt.ArrayLike = 0,
+) -> Transfers:
+    """The transfers whose columns are these integers or arrays, broadcast against each other, in C order."""
+    columns = {"step": step, "source": source, "destination": destination, "chunk": chunk, "count": count}
+    columns |= {"at": chunk if at is None else at, "op": op, "lane": lane}
+    rows = np.empty(np.broadcast_shapes(*(np.shape(column) for column in columns.values())), TRANSFER)
+    for name, column in columns.items():
+        rows[name] = column
+    return rows.reshape(-1)
+
+
+def in_sequence(*phases: Transfers) -> Transfers:
+    """All phases one after another: the steps of each are moved behind those of the one before."""
+    rows, first, done = np.concatenate(phases), 0, 0
+    for phase in phases:
+        if len(phase):
+            rows["step"][done : done + len(phase)] += first
+            first += int(phase["step"].max()) + 1
+            done += len(phase)
+    return rows
+
+
+def in_order(rows: Transfers) -> Transfers:
+    """`rows` sorted as `Schedule` wants them; those that are already are not moved."""
+    if not len(rows):
+        return rows
+    key = rows["step"].astype(np.int64)
+    for name in ("source", "destination", "chunk"):
+        key = key * (int(rows[name].max()) + 1) + rows[name]
+    return rows if bool(np.all(key[1:] >= key[:-1])) else rows[np.argsort(key, kind="stable")]

@@ -1,7 +1,8 @@
 """Pairwise exchange: in each step of all-to-all disjoint pairs of ranks swap the chunks they have for each other.
 
 The pairs are those of a round-robin tournament (the circle method), so that every two ranks meet exactly once:
-n-1 steps for even n; n for odd n, in which each rank rests once.
+n-1 steps for even n; n for odd n, in which each rank rests once. The barrier keeps the pairs disjoint in time too: without
+it each rank would send to all others at once.
 """
 
 import numpy as np
@@ -17,4 +18,6 @@ def generate(collective: str, ranks: int, root: int) -> Schedule:
         rests = step * (circle + 1) // 2 % circle  # 2 * rests = step, modulo circle
         peer = np.where(source == circle, rests, np.where(source == rests, circle, peer))
     rows = transfers(step, source, peer, peer, COPY, at=source)
-    return Schedule(collective, "pairwise", ranks, ranks, rows[rows["source"] != rows["destination"]], root=root)
+    return Schedule(
+        collective, "pairwise", ranks, ranks, rows[rows["source"] != rows["destination"]], barrier=True, root=root
+    )

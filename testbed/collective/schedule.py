@@ -4,7 +4,7 @@ The buffer of every rank is cut into `chunks` pieces (see `Schedule.ranges`). A 
 chunks as they are after all earlier steps; at its destination they are added to what is there (`REDUCE`) or replace it
 (`COPY`), in the order of the array. They land at the place they came from, except where `at` says otherwise (in
 all-to-all, rank i's chunk j becomes rank j's chunk i). Steps order the transfers of one rank's data; there is no
-barrier between them unless `barrier` is set: then a rank starts a step only when its own part of the earlier is done.
+barrier between them unless `barrier` is set: then a rank starts a step only when it has received all of the earlier.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,109 @@
+"""Which links a packet may cross from host to host, found by walking the plan's entries as a switch would.
+
+A *stage* is the set of links that the packets may cross as their n-th: one link where there is no choice, several under
+ECMP or spraying. The walk proves on the way that nothing loops or ends elsewhere (RoutingError).
+"""
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from testbed.errors import TestbedError
+from testbed.plan.model import Address, Alternate, Entry, SwitchPlan
+from testbed.topology.graph import Graph, Link
+
+Stages: TypeAlias = tuple[tuple[int, ...], ...]
+
+_ALL_ONES = 0xFFFFFFFF
+
+
+class RoutingError(TestbedError):
+    """The entries loop, or lead elsewhere."""
+
+
+class UnreachableError(RoutingError):
+    """The entries say on purpose that a destination cannot be reached (no ports)."""
+
+
+class Paths:
+    """The walks over one set of entries; `alternate` is what is installed while its cables are down."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        addresses: Mapping[str, Address],
+        switches: Mapping[str, SwitchPlan],
+        alternate: Alternate | None = None,
+    ) -> None:
+        self._graph = graph
+        self._ip = {host: int(ipaddress.IPv4Address(address.ip)) for host, address in addresses.items()}
+        self._tables = {
+            name: _Table((*plan.entries, *(alternate.entries.get(name, ()) if alternate else ())))
+            for name, plan in switches.items()
+        }
+        self._links = {(link.source, link.source_port): link for link in graph.links}
+        self._between: dict[tuple[str, str], Stages] = {}
+
+    def stages(self, source: str, target: str) -> Stages:
+        """The links from one host to another, stage by stage (indices, ascending); none from a host to itself."""
+        if source == target:
+            return ()
+        first, last = self._graph.links_from(source)[0], self._graph.reverse(self._graph.links_from(target)[0])
+        key = first.target, last.source
+        if key not in self._between:
+            self._between[key] = self._walk(first.target, last.source, target)
+        return ((first.index,), *self._between[key], (last.index,))
+
+    def routes(self, source: str, target: str) -> Iterator[tuple[Link, ...]]:
+        """Every path that a packet from one host to another may take."""
+        stages = self.stages(source, target)
+        yield from self._routes((self._graph.links[stages[0][0]],), target)
+
+    def _routes(self, so_far: tuple[Link, ...], target: str) -> Iterator[tuple[Link, ...]]:
+        if so_far[-1].target == target:
+            yield so_far
+            return
+        for link in self._next(so_far[-1].target, target):
+            yield from self._routes((*so_far, link), target)
+
+    def _walk(self, start: str, edge: str, target: str) -> Stages:
+        """Between two edge switches; hosts of the same two share it, since entries are by subnet."""
+        stages: list[tuple[int, ...]] = []
+        here = {start}
+        while here != {edge}:
+            if edge in here or len(stages) >= len(self._tables):
+                raise RoutingError(f"the routes from {start} to {target} loop or differ in length at {sorted(here)}")
+            links = [link for switch in here for link in self._next(switch, target)]
+            stages.append(tuple(sorted(link.index for link in links)))
+            here = {link.target for link in links}
+        if [link.target for link in self._next(edge, target)] != [target]:
+            raise RoutingError(f"{edge} does not hand packets for {target} to it")
+        return tuple(stages)
+
+    def _next(self, switch: str, target: str) -> list[Link]:
+        table = self._tables.get(switch)
+        if table is None:
+            raise RoutingError(f"packets for {target} end at {switch}, which is no switch")
+        entry = table.lookup(self._ip[target])
+        if entry is None:
+            raise RoutingError(f"{switch} has no entry for {target}")
+        if not entry.ports:
+            raise UnreachableError(f"{switch} cannot reach {target}")
+        return [self._links[switch, port] for port in entry.ports]
+
+
+class _Table:
+    """Longest-prefix match; of two entries with the same prefix the later one holds."""
+
+    def __init__(self, entries: tuple[Entry, ...]) -> None:
+        self._entries: dict[int, dict[int, Entry]] = {}
+        for entry in entries:
+            network = ipaddress.IPv4Network(entry.prefix)
+            self._entries.setdefault(network.prefixlen, {})[int(network.network_address)] = entry
+        self._lengths = sorted(self._entries, reverse=True)
+
+    def lookup(self, ip: int) -> Entry | None:
+        for length in self._lengths:
+            if entry := self._entries[length].get(ip & (_ALL_ONES << (32 - length)) & _ALL_ONES):
+                return entry
+        return None

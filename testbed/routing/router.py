@@ -1,0 +1,104 @@
+"""The entries of every switch, and those that take their place while cables are down."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from testbed.plan.model import Alternate, Entry, SwitchPlan
+from testbed.routing.addressing import Addressing
+from testbed.routing.prefixes import Table
+from testbed.routing.shortest import Ports, ShortestPaths
+from testbed.streams import stream
+from testbed.topology.graph import Graph
+
+RoutingKind = Literal["ecmp", "spray", "single"]
+
+_SALTS = range(1, 1 << 16)  # Open vSwitch's multipath action has 16 bits of basis
+
+
+class Router:
+    """Routes for one graph.
+
+    ecmp: all shortest paths, by a hash of the flow with a salt per switch; spray: the same ports, by a draw per packet;
+    single: one of them for each destination subnet, fixed by the salt.
+    """
+
+    def __init__(self, graph: Graph, addressing: Addressing, kind: RoutingKind, seed: int) -> None:
+        self._graph = graph
+        self._addressing = addressing
+        self._subnets = addressing.subnets
+        self._kind = kind
+        edges = dict.fromkeys(subnet.switch for subnet in self._subnets)
+        self._paths = ShortestPaths(graph, edges)
+        names = self._paths.names
+        self._salts = stream(seed, "routing", "salt").sample(_SALTS, len(names))
+        self._subnets_of: dict[int, list[int]] = {}
+        for i, subnet in enumerate(self._subnets):
+            self._subnets_of.setdefault(self._paths.number[subnet.switch], []).append(i)
+        choice: list[dict[int, Ports]] = [{} for _ in names]
+        for target in self._paths.targets:
+            for switch, ports in enumerate(self._paths.ports(target)):
+                if switch != target:
+                    for i in self._subnets_of[target]:
+                        choice[switch][i] = self._pick(switch, i, ports)
+        self._tables = [Table(self._subnets, each) for each in choice]
+
+    def switches(self) -> dict[str, SwitchPlan]:
+        """Every switch: datapath ids count from 1; hosts first (/32), then prefixes, longest first."""
+        plans = {}
+        for number, name in enumerate(self._paths.names):
+            hosts = tuple(
+                Entry(f"{self._addressing.hosts[link.target]}/32", "single", (link.source_port,))
+                for link in self._graph.links_from(name)
+                if self._graph.nodes[link.target].kind == "host"
+            )
+            plans[name] = SwitchPlan(
+                number + 1, self._salts[number], hosts + self._entries(self._tables[number].entries)
+            )
+        return plans
+
+    def alternates(self, sets: Iterable[frozenset[int]]) -> Iterator[Alternate]:
+        """For each set of switch-to-switch cables the entries that change while just these are down."""
+        for cables in sets:
+            changed: dict[int, dict[int, Ports]] = {}
+            for switch, target, ports in self._paths.without(cables):
+                for subnet in self._subnets_of[target]:
+                    if (picked := self._pick(switch, subnet, ports)) != self._tables[switch].choice[subnet]:
+                        changed.setdefault(switch, {})[subnet] = picked
+            entries = {
+                self._paths.names[switch]: self._entries(self._tables[switch].override(news))
+                for switch, news in sorted(changed.items())
+            }
+            yield Alternate(tuple(sorted(cables)), entries)
+
+    def core_cables(self) -> tuple[int, ...]:
+        """The switch-to-switch cables, ascending."""
+        return tuple(self._paths.ends)
+
+    def _pick(self, switch: int, subnet: int, ports: Ports) -> Ports:
+        if self._kind != "single" or len(ports) < 2:
+            return ports
+        # The highest draw wins (Thaler and Ravishankar 1998): losing one port moves only what went through it.
+        return (max(ports, key=lambda port: _draw(self._salts[switch], subnet, port)),)
+
+    def _entries(self, table: Mapping[str, Ports]) -> tuple[Entry, ...]:
+        made = (
+            Entry(prefix, "single" if len(ports) < 2 or self._kind == "single" else self._kind, ports)
+            for prefix, ports in table.items()
+        )
+        return tuple(sorted(made, key=_longest_first))
+
+
+def _longest_first(entry: Entry) -> tuple[int, tuple[int, ...]]:
+    address, bits = entry.prefix.split("/")
+    return -int(bits), tuple(int(octet) for octet in address.split("."))
+
+
+def _draw(*words: int) -> int:
+    """A number that each of the words decides: the mixing step of SplitMix64 (Steele, Lea and Flood 2014) on each."""
+    state = 0
+    for word in words:
+        state = (state ^ word) + 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
+        state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
+        state = (state ^ state >> 27) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
+        state ^= state >> 31
+    return state

@@ -1,0 +1,78 @@
+"""Which directed links a `select` of the spec means.
+
+`all`; `host` (host-to-switch); `core` (switch-to-switch); a node (its links); `x-y` (both directions); `x>y` (one);
+names may have shell wildcards; a list is the union. What matches nothing is an error, never ignored.
+"""
+
+import fnmatch
+import re
+from collections.abc import Sequence
+
+from testbed.errors import UsageError
+from testbed.topology.graph import Graph, Link
+from testbed.topology.parameters import did_you_mean
+
+_PAIR = re.compile(r"(?P<x>(?:[^-<>\[\]]|\[[^\]]*\])+)(?P<way>[->])(?P<y>(?:[^-<>\[\]]|\[[^\]]*\])+)")
+
+
+class SelectError(UsageError):
+    """A selector matches no link."""
+
+
+def select(graph: Graph, selector: str | Sequence[str]) -> tuple[int, ...]:
+    """The indices of the directed links that `selector` means, ascending; raises SelectError."""
+    selectors = (selector,) if isinstance(selector, str) else selector
+    return tuple(sorted({index for one in selectors for index in _select(graph, one)}))
+
+
+def select_cables(graph: Graph, selector: str | Sequence[str]) -> tuple[int, ...]:
+    """The cables that have a selected direction, ascending; raises SelectError."""
+    return tuple(sorted({index // 2 for index in select(graph, selector)}))
+
+
+def _select(graph: Graph, selector: str) -> list[int]:
+    text = selector.strip()
+    if text == "all":
+        found = list(graph.links)
+    elif text in ("host", "core"):
+        found = [link for link in graph.links if _touches_host(graph, link) == (text == "host")]
+    elif match := _PAIR.fullmatch(text):
+        x, y = _matching(graph, match["x"]), _matching(graph, match["y"])
+        found = [
+            link
+            for link in graph.links
+            if (link.source in x and link.target in y)
+            or (match["way"] == "-" and link.source in y and link.target in x)
+        ]
+        if not found:
+            raise SelectError(f"no link joins {match['x']} and {match['y']}", hint=_neighbours(graph, sorted(x)))
+    else:
+        nodes = _matching(graph, text)
+        found = [link for link in graph.links if link.source in nodes or link.target in nodes]
+    if not found:
+        raise SelectError(f"{selector!r} selects no link", hint="this network has none of these")
+    return [link.index for link in found]
+
+
+def _matching(graph: Graph, pattern: str) -> set[str]:
+    pattern = pattern.strip()
+    if found := set(fnmatch.filter(graph.nodes, pattern)):
+        return found
+    raise SelectError(f"no node is called {pattern!r}", hint=_nearest(graph, pattern))
+
+
+def _nearest(graph: Graph, pattern: str) -> str:
+    examples: dict[str, str] = {}
+    for node in graph.nodes.values():
+        examples.setdefault(node.tier, f"{node.name} ({node.tier})")
+    hint = did_you_mean(pattern, graph.nodes)
+    return hint if hint.startswith("did") else f"this {graph.kind} has e.g. {', '.join(examples.values())}"
+
+
+def _neighbours(graph: Graph, names: list[str]) -> str:
+    name = names[0]
+    return f"{name} is joined to {', '.join(link.target for link in graph.links_from(name))}"
+
+
+def _touches_host(graph: Graph, link: Link) -> bool:
+    return "host" in (graph.nodes[link.source].kind, graph.nodes[link.target].kind)

@@ -5,11 +5,12 @@ Allreduce is its mirror image (a reduction to the root) followed by the broadcas
 
 import numpy as np
 
-from testbed.collective.schedule import COPY, REDUCE, Schedule, in_order, in_sequence, transfers
+from testbed.collective.schedule import COPY, REDUCE, Schedule, Transfers, in_order, in_sequence, transfers
 
 
 def generate(collective: str, ranks: int, root: int) -> Schedule:
-    down, up = [], []
+    down: list[Transfers] = []
+    up: list[Transfers] = []
     for bit in reversed(range((ranks - 1).bit_length())):
         parent = np.arange(0, ranks - (1 << bit), 2 << bit)  # counted from the root
         child = (parent + (1 << bit) + root) % ranks

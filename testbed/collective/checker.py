@@ -5,93 +5,69 @@ A transfer may only send what is there, a reduction may only add what is not the
 direction) may serve one peer, and in the end each rank must have what the collective promises it.
 """
 
-from typing import NoReturn
-
 import numpy as np
 import numpy.typing as npt
 
 from testbed.collective.schedule import COPY, REDUCE, Schedule, Transfers
 from testbed.errors import UsageError
 
-Places = npt.NDArray[np.int32]  # (ranks, chunks): the number of the chunk that the data is of
-Sets = npt.NDArray[np.uint64]  # (ranks, chunks, words): bit q % 64 of word q // 64: the contribution of rank q is in it
+Numbers = npt.NDArray[np.int32]
+Sets = npt.NDArray[np.uint64]  # (…, words): bit q % 64 of word q // 64 says that the contribution of rank q is in it
 
 
-class WrongSchedule(UsageError):
+class ScheduleError(UsageError):
     """A schedule that does not do what its collective promises."""
 
 
 def check(schedule: Schedule) -> None:
-    """Prove `schedule`; raises WrongSchedule, which names the step, the rank and the chunk."""
+    """Prove `schedule`; raises ScheduleError, which names the step, the rank and the chunk."""
     _check_form(schedule)
     if not schedule.incast:
         _check_ports(schedule)
-    places, sets = _at_start(schedule)
+    places = _Places(schedule)
     rows = schedule.transfers
     bounds = np.searchsorted(rows["step"], np.arange(schedule.steps + 1))
     for step in range(schedule.steps):
-        _move(step, _by_chunk(rows[bounds[step] : bounds[step + 1]]), places, sets)
-    _check_end(schedule, places, sets)
+        places.move(step, _by_chunk(rows[bounds[step] : bounds[step + 1]]))
+    places.check_end()
 
 
 def _check_form(schedule: Schedule) -> None:
     rows, ranks, chunks = schedule.transfers, schedule.ranks, schedule.chunks
-    if schedule.collective in ("reduce-scatter", "all-gather", "all-to-all") and chunks % ranks:
-        raise WrongSchedule(f"{schedule.collective} over {ranks} ranks cannot be cut into {chunks} chunks")
+    if chunks < 1 or (schedule.collective in ("reduce-scatter", "all-gather", "all-to-all") and chunks % ranks):
+        raise ScheduleError(f"{schedule.collective} over {ranks} ranks cannot be cut into {chunks} chunks")
+    outside_ranks = [(rows[end] < 0) | (rows[end] >= ranks) for end in ("source", "destination")]
+    outside_chunks = [(rows[place] < 0) | (rows[place] + rows["count"] > chunks) for place in ("chunk", "at")]
     wrong = {
-        "is out of order": np.r_[False, np.diff(rows["step"]) < 0] | (rows["step"] < 0),
-        f"names a rank outside 0 … {ranks - 1}": ~_within(rows["source"], 1, ranks)
-        | ~_within(rows["destination"], 1, ranks),
+        "is out of order": np.diff(rows["step"], prepend=0) < 0,
+        f"names a rank outside 0 … {ranks - 1}": outside_ranks[0] | outside_ranks[1],
         "sends to itself": rows["source"] == rows["destination"],
-        f"names a chunk outside 0 … {chunks - 1}": ~_within(rows["chunk"], rows["count"], chunks)
-        | ~_within(rows["at"], rows["count"], chunks),
+        f"names a chunk outside 0 … {chunks - 1}": outside_chunks[0] | outside_chunks[1],
         "moves no chunk": rows["count"] < 1,
         "has an unknown operation": ~np.isin(rows["op"], (REDUCE, COPY)),
     }
     for what, where in wrong.items():
-        if len(rows) and where.any():
+        if where.any():
             row = rows[np.argmax(where)]
-            raise WrongSchedule(f"step {row['step']}: the transfer {_name(row)} {what}")
-
-
-def _within(first: npt.NDArray[np.int32], count: npt.ArrayLike, limit: int) -> npt.NDArray[np.bool_]:
-    return np.asarray((first >= 0) & (first + count <= limit))
-
-
-def _name(row: np.void) -> str:
-    return f"of chunk {row['chunk']} (+{row['count']}) from rank {row['source']} to rank {row['destination']}"
+            name = f"chunk {row['chunk']} (+{row['count']}) from rank {row['source']} to rank {row['destination']}"
+            raise ScheduleError(f"step {row['step']}: the transfer of {name} {what}")
 
 
 def _check_ports(schedule: Schedule) -> None:
-    rows = schedule.transfers
     for end, peer, verb in (("source", "destination", "sends to"), ("destination", "source", "receives from")):
-        order = np.lexsort((rows[peer], rows["lane"], rows[end], rows["step"]))
-        sorted_rows = rows[order]
-        same_port = np.ones(max(len(rows) - 1, 0), bool)
-        for name in ("step", "lane", end):
-            same_port &= sorted_rows[name][1:] == sorted_rows[name][:-1]
-        clash = same_port & (sorted_rows[peer][1:] != sorted_rows[peer][:-1])
+        rows = schedule.transfers
+        rows = rows[np.lexsort((rows[peer], rows["lane"], rows[end], rows["step"]))]
+        before, after = rows[:-1], rows[1:]
+        clash = before[peer] != after[peer]
+        for name in ("step", end, "lane"):
+            clash &= before[name] == after[name]
         if clash.any():
-            first, second = sorted_rows[np.argmax(clash)], sorted_rows[np.argmax(clash) + 1]
-            raise WrongSchedule(
+            first, second = before[np.argmax(clash)], after[np.argmax(clash)]
+            raise ScheduleError(
                 f"step {first['step']}: rank {first[end]} {verb} both rank {first[peer]} and rank {second[peer]}"
                 f" on lane {first['lane']} (chunks {first['chunk']} and {second['chunk']})",
                 hint="give them different steps or lanes, or set incast=True if it is meant",
             )
-
-
-def _at_start(schedule: Schedule) -> tuple[Places, Sets]:
-    ranks, chunks = schedule.ranks, schedule.chunks
-    places: Places = np.tile(np.arange(chunks, dtype=np.int32), (ranks, 1))
-    sets: Sets = np.zeros((ranks, chunks, -(-ranks // 64)), np.uint64)
-    for rank in range(ranks):
-        has: int | slice = slice(None)
-        if schedule.collective == "all-gather":
-            has = slice(rank * chunks // ranks, (rank + 1) * chunks // ranks)
-        elif schedule.collective == "broadcast" and rank != schedule.root:
-            continue
-        sets[rank, has, rank // 64] = _bit(rank)
-    return places, sets
 
 
 def _by_chunk(rows: Transfers) -> Transfers:
@@ -106,95 +82,104 @@ def _by_chunk(rows: Transfers) -> Transfers:
     return single
 
 
-def _move(step: int, rows: Transfers, places: Places, sets: Sets) -> None:
-    moved_places = places[rows["source"], rows["chunk"]]
-    moved_sets = sets[rows["source"], rows["chunk"]]
-    missing = ~moved_sets.any(axis=1)
-    if missing.any():
-        row = rows[np.argmax(missing)]
-        raise WrongSchedule(f"step {step}: rank {row['source']} sends chunk {row['chunk']}, which it does not have yet")
-    for turn in _turns(rows, places.shape[1]):
-        _land(step, rows[turn], moved_places[turn], moved_sets[turn], places, sets)
+class _Places:
+    """What is at every (rank, chunk): `of`, the number of the chunk that the data is of, and `sets`, whose it is."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        ranks, chunks = schedule.ranks, schedule.chunks
+        self.schedule = schedule
+        self.of: Numbers = np.tile(np.arange(chunks, dtype=np.int32), (ranks, 1))
+        self.sets: Sets = np.repeat(_alone(ranks)[:, np.newaxis], chunks, axis=1)
+        if schedule.collective == "all-gather":
+            self.sets[np.arange(chunks) * ranks // chunks != np.arange(ranks)[:, np.newaxis]] = 0
+        elif schedule.collective == "broadcast":
+            self.sets[np.arange(ranks) != schedule.root] = 0
+
+    def move(self, step: int, rows: Transfers) -> None:
+        """All transfers of a step: what they send is what was there before the step."""
+        sent_of, sent_sets = self.of[rows["source"], rows["chunk"]], self.sets[rows["source"], rows["chunk"]]
+        missing = ~sent_sets.any(axis=1)
+        if missing.any():
+            row = rows[np.argmax(missing)]
+            what = f"chunk {row['chunk']}, which it does not have yet"
+            raise ScheduleError(f"step {step}: rank {row['source']} sends {what}")
+        for turn in self._turns(rows):
+            self._land(step, rows[turn], sent_of[turn], sent_sets[turn])
+
+    def _turns(self, rows: Transfers) -> list[npt.NDArray[np.intp]]:
+        """Indices of `rows` in groups that write no place twice; writes to one place are in their order."""
+        target = rows["destination"].astype(np.int64) * self.schedule.chunks + rows["at"]
+        order = np.argsort(target, kind="stable")
+        starts = np.flatnonzero(np.diff(target[order], prepend=-1))
+        turn = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
+        return [order[turn == number] for number in range(int(turn.max(initial=-1)) + 1)]
+
+    def _land(self, step: int, rows: Transfers, sent_of: Numbers, sent_sets: Sets) -> None:
+        target = rows["destination"], rows["at"]
+        reduced = rows["op"] == REDUCE
+        kept = np.where(reduced[:, np.newaxis], self.sets[target], np.uint64(0))
+        stray = reduced & ((self.of[target] != sent_of) | ~kept.any(axis=1))
+        if stray.any():
+            row, of = rows[np.argmax(stray)], sent_of[np.argmax(stray)]
+            raise ScheduleError(
+                f"step {step}: rank {row['destination']} adds data of chunk {of} from rank {row['source']} to chunk"
+                f" {row['at']}, where it has no data of that chunk"
+            )
+        twice = (kept & sent_sets).any(axis=1)
+        if twice.any():
+            index = int(np.argmax(twice))
+            row, again = rows[index], _members(kept[index] & sent_sets[index])[0]
+            raise ScheduleError(
+                f"step {step}: rank {row['destination']} adds the contribution of rank {again} to chunk {row['at']}"
+                f" twice (it comes again from rank {row['source']})"
+            )
+        self.sets[target] = kept | sent_sets
+        self.of[target] = sent_of
+
+    def check_end(self) -> None:
+        """Every rank has what the collective promises it."""
+        for rank in range(self.schedule.ranks):
+            due, of, sets = self._promise(rank)
+            wrong = due & ((self.sets[rank] != sets).any(axis=1) | (self.of[rank] != of))
+            if wrong.any():
+                chunk = int(np.argmax(wrong))
+                self._refuse(rank, chunk, int(of[chunk]), sets[chunk])
+
+    def _promise(self, rank: int) -> tuple[npt.NDArray[np.bool_], Numbers, Sets]:
+        """Per chunk of `rank`: whether it is due at all, the chunk that the data must be of, and whose it must be."""
+        ranks, chunks, collective = self.schedule.ranks, self.schedule.chunks, self.schedule.collective
+        chunk = np.arange(chunks, dtype=np.int32)
+        owner = chunk * ranks // chunks
+        due, alone = np.ones(chunks, bool), _alone(ranks)
+        everyone = np.broadcast_to(np.bitwise_or.reduce(alone), (chunks, alone.shape[1]))
+        if collective == "reduce-scatter":
+            return owner == rank, chunk, everyone
+        if collective == "all-gather":
+            return due, chunk, alone[owner]
+        if collective == "all-to-all":
+            share = chunks // ranks
+            return due, rank * share + chunk % share, alone[owner]
+        if collective == "broadcast":
+            return due, chunk, np.broadcast_to(alone[self.schedule.root], everyone.shape)
+        return due, chunk, everyone
+
+    def _refuse(self, rank: int, chunk: int, of: int, sets: Sets) -> None:
+        where = f"after step {self.schedule.steps - 1}: rank {rank} ends with chunk {chunk}"
+        if self.of[rank, chunk] != of:
+            raise ScheduleError(f"{where} holding data of chunk {self.of[rank, chunk]} in place of {of}")
+        lacking = _members(sets & ~self.sets[rank, chunk])
+        if lacking:
+            raise ScheduleError(f"{where} lacking the contribution of rank {lacking[0]}")
+        raise ScheduleError(f"{where} with a stray contribution of rank {_members(self.sets[rank, chunk] & ~sets)[0]}")
 
 
-def _turns(rows: Transfers, chunks: int) -> list[npt.NDArray[np.int64]]:
-    """Indices of `rows` in groups that write no place twice; a place that is written twice is in two, in order."""
-    target = rows["destination"].astype(np.int64) * chunks + rows["at"]
-    order = np.argsort(target, kind="stable")
-    target = target[order]
-    starts = np.flatnonzero(np.r_[True, target[1:] != target[:-1]])
-    if len(starts) == len(rows):
-        return [order]
-    turn = np.arange(len(rows)) - np.repeat(starts, np.diff(np.r_[starts, len(rows)]))
-    return [order[turn == number] for number in range(int(turn.max()) + 1)]
+def _alone(ranks: int) -> Sets:
+    """(ranks, words): for each rank the set of it alone."""
+    rank = np.arange(ranks)
+    sets: Sets = np.zeros((ranks, -(-ranks // 64)), np.uint64)
+    sets[rank, rank // 64] = np.uint64(1) << (rank % 64).astype(np.uint64)
+    return sets
 
 
-def _land(step: int, rows: Transfers, moved_places: Places, moved_sets: Sets, places: Places, sets: Sets) -> None:
-    target = rows["destination"], rows["at"]
-    there = sets[target]
-    reduce = rows["op"] == REDUCE
-    other = reduce & ((places[target] != moved_places) | ~there.any(axis=1))
-    if other.any():
-        row, of = rows[np.argmax(other)], moved_places[np.argmax(other)]
-        raise WrongSchedule(
-            f"step {step}: rank {row['destination']} adds data of chunk {of} from rank {row['source']} at place"
-            f" {row['at']}, which does not hold data of that chunk"
-        )
-    twice = there & moved_sets & reduce[:, np.newaxis].astype(np.uint64) * ~np.uint64(0)
-    if twice.any():
-        index = int(np.argmax(twice.any(axis=1)))
-        row, again = rows[index], _members(twice[index])[0]
-        raise WrongSchedule(
-            f"step {step}: rank {row['destination']} adds the contribution of rank {again} to chunk {row['at']} twice"
-            f" (it comes again from rank {row['source']})"
-        )
-    sets[target] = np.where(reduce[:, np.newaxis], there | moved_sets, moved_sets)
-    places[target] = moved_places
-
-
-def _check_end(schedule: Schedule, places: Places, sets: Sets) -> None:
-    ranks, chunks, collective = schedule.ranks, schedule.chunks, schedule.collective
-    everyone = np.bitwise_or.reduce(np.stack([_only(rank, ranks) for rank in range(ranks)]))
-    share = chunks // ranks  # chunks of a rank, in the collectives that give each its own
-    number = np.arange(chunks)
-    for rank in range(ranks):
-        due, of = np.ones(chunks, bool), number
-        if collective in ("allreduce", "reduce-scatter"):
-            wanted = np.broadcast_to(everyone, sets[rank].shape)
-            if collective == "reduce-scatter":
-                due = number // share == rank
-        elif collective == "broadcast":
-            wanted = np.broadcast_to(_only(schedule.root, ranks), sets[rank].shape)
-        else:
-            wanted = np.stack([_only(int(owner), ranks) for owner in number // share])
-            if collective == "all-to-all":
-                of = rank * share + number % share
-        wrong = due & ((sets[rank] != wanted).any(axis=1) | (places[rank] != of))
-        if wrong.any():
-            _refuse_end(schedule, rank, int(np.argmax(wrong)), places, sets, wanted, of)
-
-
-def _refuse_end(
-    schedule: Schedule, rank: int, chunk: int, places: Places, sets: Sets, wanted: Sets, of: npt.NDArray[np.int64]
-) -> NoReturn:
-    where = f"after step {schedule.steps - 1}: rank {rank} ends with chunk {chunk}"
-    if places[rank, chunk] != of[chunk]:
-        raise WrongSchedule(f"{where} holding data of chunk {places[rank, chunk]} in place of {of[chunk]}")
-    lacks = _members(wanted[chunk] & ~sets[rank, chunk])
-    if lacks:
-        raise WrongSchedule(f"{where} lacking the contribution of rank {lacks[0]}")
-    raise WrongSchedule(f"{where} holding a contribution of rank {_members(sets[rank, chunk] & ~wanted[chunk])[0]}")
-
-
-def _bit(rank: int) -> np.uint64:
-    return np.uint64(1 << (rank % 64))
-
-
-def _only(rank: int, ranks: int) -> npt.NDArray[np.uint64]:
-    word = np.zeros(-(-ranks // 64), np.uint64)
-    word[rank // 64] = _bit(rank)
-    return word
-
-
-def _members(words: npt.NDArray[np.uint64]) -> list[int]:
+def _members(words: Sets) -> list[int]:
     return [64 * i + bit for i, word in enumerate(words) for bit in range(64) if int(word) >> bit & 1]

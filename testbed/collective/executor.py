@@ -8,7 +8,7 @@ float32 and rounded where it is sent; the sender goes on with the rounded value 
 same bits. Bytes that a transport declares missing count as zeros.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from testbed.transport.endpoint import Event, Failed, Received
 
 
 class PostSend(NamedTuple):
-    """Send `buffer` to `peer` as message `tag`; it must not be held back so long that nothing else can be done."""
+    """Send `buffer` to `peer` as message `tag`."""
 
     id: int
     peer: int
@@ -46,7 +46,7 @@ class Executor:
     buffer must be left alone from `start` until `done`; a reduce-scatter leaves partial sums outside the rank's chunk.
     """
 
-    def __init__(self, program: Program, buffer: npt.NDArray[np.generic], *, first_id: int = 0, first_tag: int = 0):
+    def __init__(self, program: Program, buffer: npt.NDArray[Any], *, first_id: int = 0, first_tag: int = 0):
         if buffer.shape != (program.elements,) or not buffer.flags.c_contiguous:
             raise ValueError(f"a contiguous buffer of {program.elements} elements is wanted, not shape {buffer.shape}")
         self.failure: Failed | None = None
@@ -57,10 +57,10 @@ class Executor:
         self._buffer = buffer
         self._halves = buffer.dtype == np.float16
         self._working = buffer.astype(np.float32) if self._halves else buffer
-        self._bytes = memoryview(buffer.view(np.uint8))
+        self._bytes = buffer.view(np.uint8).data
         self._scratch = np.empty(program.received_elements, buffer.dtype)
-        self._landed: dict[int, npt.NDArray[np.generic]] = {}  # receives that have come but not been applied
-        self._places: dict[int, npt.NDArray[np.generic]] = {}  # where each receive lands in the scratch
+        self._landed: dict[int, npt.NDArray[Any]] = {}  # receives that have come but not been applied
+        self._places: dict[int, npt.NDArray[Any]] = {}  # where each receive lands in the scratch
         self._waits = [operation.waits for operation in program.operations]
         self._left = len(program.operations)
         self._first_id = first_id
@@ -74,7 +74,7 @@ class Executor:
     def start(self) -> list[PostSend | PostReceive]:
         """All receives, then the sends that wait for nothing."""
         posts: list[PostSend | PostReceive] = []
-        scratch, filled = memoryview(self._scratch.view(np.uint8)), 0
+        scratch, filled = self._scratch.view(np.uint8).data, 0
         itemsize = self._buffer.itemsize
         for index, o in enumerate(self._operations):
             if not o.send:
@@ -139,7 +139,7 @@ class Executor:
             data = self._working[o.first : o.last].astype(self._buffer.dtype)
             if self._halves:
                 self._working[o.first : o.last] = data
-            view = memoryview(data.view(np.uint8))
+            view = data.view(np.uint8).data
         else:
             itemsize = self._buffer.itemsize
             view = self._bytes[o.first * itemsize : o.last * itemsize]

@@ -21,7 +21,8 @@ def load(reference: str, folders: tuple[Path, ...]) -> Generate:
         searched = ", ".join(str(folder) for folder in folders)
         raise UsageError(f"algorithm {reference!r}: there is no file {file!r}", hint=f"looked in {searched}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None  # a path that ends in .py
+    assert spec is not None  # the path ends in .py
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

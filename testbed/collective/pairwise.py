@@ -1,8 +1,8 @@
 """Pairwise exchange: in each step of all-to-all disjoint pairs of ranks swap the chunks they have for each other.
 
 The pairs are those of a round-robin tournament (the circle method), so that every two ranks meet exactly once:
-n-1 steps for even n; n for odd n, in which each rank rests once. The barrier keeps the pairs disjoint in time too: without
-it each rank would send to all others at once.
+n-1 steps for even n; n for odd n, in which each rank rests once. The barrier keeps the pairs disjoint in
+time too: without it each rank would send to all others at once.
 """
 
 import numpy as np

@@ -5,13 +5,14 @@ Independent of schedules: this is what the executor and every run is checked aga
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from testbed.collective.schedule import chunk_ranges
 
-Numbers = npt.NDArray[np.generic]
+Numbers = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ def expected(collective: str, inputs: Sequence[Numbers], rank: int, root: int = 
 def _sum(parts: Sequence[Numbers], first: int, last: int) -> Expected:
     dtype = parts[0].dtype
     wide = dtype if np.issubdtype(dtype, np.integer) else np.dtype(np.float64)
-    exact = np.sum(parts, axis=0, dtype=wide)
+    exact: Numbers = np.sum(parts, axis=0, dtype=wide)
     if wide == dtype:
         return Expected(first, last, exact, np.zeros(last - first))
-    magnitude = np.sum(np.abs(parts), axis=0, dtype=np.float64)
+    magnitude: Numbers = np.abs(parts).sum(axis=0, dtype=np.float64)
     return Expected(first, last, exact, len(parts) * float(np.finfo(dtype).eps) * magnitude)

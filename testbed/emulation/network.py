@@ -1,0 +1,233 @@
+"""One emulated network from a plan: the order in which it comes up, the roll-back if it does not, and the way down.
+
+Order: namespaces; controller, fabric and Open vSwitch (they start side by side); interfaces once the fabric has made
+its TAPs; bridges once the controller listens; then all flows confirmed, and everything read back. Building the object
+touches nothing; `start` does.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import TracebackType
+
+import testbed
+from testbed.emulation import interfaces, namespaces, processes
+from testbed.emulation.links import LinkCounters
+from testbed.emulation.mininet_network import PlannedMininet
+from testbed.emulation.state import RunState
+from testbed.emulation.switches import OpenVSwitch, datapath_of
+from testbed.emulation.tc import TcDriver
+from testbed.errors import RunFailed, TestbedError
+from testbed.plan.model import Plan
+from testbed.run.channel import Hub
+from testbed.topology.graph import LinkParameters
+
+CONTROLLER_PORT = 6653  # IANA's for OpenFlow
+_CHILD_START_S = 15.0
+_INSTALL_S = 30.0
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class SetupTimes:
+    """How long the steps of bringing a network up took, in seconds of real time."""
+
+    namespaces_s: float = 0.0
+    daemons_s: float = 0.0
+    interfaces_s: float = 0.0
+    bridges_s: float = 0.0
+    shaping_s: float = 0.0
+    flows_s: float = 0.0
+    read_back_s: float = 0.0
+
+    @property
+    def total_s(self) -> float:
+        return sum(getattr(self, field.name) for field in fields(self))
+
+
+class EmulatedNetwork:
+    """The network of one run. A context manager: up inside, down after."""
+
+    def __init__(self, plan: Plan, state: RunState, logs: Path, *, controller: bool = True) -> None:
+        """`controller=False` leaves the switches without one (and without flows)."""
+        self.plan = plan
+        self.state = state
+        self.outer = namespaces.outer_name(state.run_id)
+        self.mismatches: list[str] = []  # what reads back differently from what was asked, after `start`
+        self._logs = logs
+        self._with_controller = controller
+        self._datapath = datapath_of(plan)
+        self._openvswitch = OpenVSwitch(state, logs, self.outer, self._datapath)
+        self._tc = TcDriver(plan, self.outer)
+        self._hub: Hub | None = None
+        self._net: PlannedMininet | None = None
+        self._controller: processes.Child | None = None
+        self._times: dict[str, float] = {}
+        self._heard: set[tuple[str, str | None]] = set()
+
+    def __enter__(self) -> "EmulatedNetwork":
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        problems = self.stop()
+        if problems and error is None:
+            raise RunFailed("the network did not go down cleanly: " + "; ".join(problems), hint="run `testbed clean`")
+
+    @property
+    def hub(self) -> Hub:
+        """Where all children of the run connect."""
+        assert self._hub is not None, "the network is not up"
+        return self._hub
+
+    @property
+    def net(self) -> PlannedMininet:
+        """The network as Mininet sees it: `net.get("h0").cmd("ip address")`."""
+        assert self._net is not None, "the network is not up"
+        return self._net
+
+    def netns(self, host: str) -> str:
+        """The name of a host's namespace."""
+        return namespaces.host_name(self.state.run_id, host)
+
+    def start(self) -> SetupTimes:
+        """Bring everything up. On failure everything is taken down again and the error names the step."""
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return SetupTimes(**self._times)
+
+    def _start(self) -> None:
+        with self._step("namespaces_s", "making the namespaces"):
+            names = (self.outer, *(self.netns(host) for host in self.plan.graph.hosts))
+            self.state.add_namespaces(names)
+            namespaces.create(names)
+        with self._step("daemons_s", "starting the controller, the fabric and Open vSwitch"):
+            self._hub = Hub(self.state.directory / "control.sock")
+            if self._with_controller:
+                self._controller = self._start_controller()
+            self._openvswitch.start()
+        with self._step("interfaces_s", "making and configuring the interfaces"):
+            interfaces.make_veths(self.plan, self.outer)
+            interfaces.configure_hosts(self.plan, self.outer)
+            interfaces.configure_switch_ports(self.plan, self.outer)
+            self.mismatches += interfaces.set_offloads(self.plan, self.outer, self._offloads())
+            self._net = PlannedMininet(self.plan, self.outer, self._openvswitch.environment)
+        with self._step("bridges_s", "making the bridges"):
+            target = None
+            if self._controller is not None:
+                self._await_event(self._controller, "listening", _CHILD_START_S)
+                target = f"tcp:127.0.0.1:{CONTROLLER_PORT}"
+            self._openvswitch.add_bridges(self.plan, target)
+        with self._step("shaping_s", "shaping the links"):
+            self._tc.configure()  # only now, as Open vSwitch clears the queueing disciplines of a port it takes in
+        with self._step("flows_s", "installing the flows"):
+            if self._controller is not None:
+                self._await_event(self._controller, "installed", _INSTALL_S)
+        with self._step("read_back_s", "reading everything back"):
+            self.mismatches += self._openvswitch.missing_ports(self.plan)
+            self.mismatches += self.read_back()
+
+    def stop(self) -> list[str]:
+        """Take everything down, whatever of it is up; returns what went wrong."""
+        problems: list[str] = []
+
+        def attempt(what: str, work: Callable[[], list[str] | None]) -> None:
+            try:
+                problems.extend(work() or ())
+            except (TestbedError, OSError) as error:
+                problems.append(f"{what}: {error}")
+
+        if self._net is not None:
+            attempt("shells", self._net.stop_shells)
+        if self._controller is not None:
+            attempt("controller", lambda: processes.stop_all([self._controller] if self._controller else []))
+        attempt("Open vSwitch", self._openvswitch.stop)
+        attempt("processes left in the namespaces", self._end_strangers)
+        attempt("namespaces", lambda: namespaces.delete(self.state.record.namespaces))
+        if self._hub is not None:
+            attempt("control channels", self._hub.close)
+        self._net = self._controller = self._hub = None
+        return problems
+
+    def set_link(self, index: int, parameters: LinkParameters) -> None:
+        """Change a directed link (by its index in the graph) while packets flow; model time."""
+        self._tc.set_link(index, parameters)
+
+    def link_down(self, cable: int) -> None:
+        """Cut a cable."""
+        self._tc.link_down(cable)
+
+    def link_up(self, cable: int) -> None:
+        """Mend a cable."""
+        self._tc.link_up(cable)
+
+    def link_counters(self) -> Mapping[int, LinkCounters]:
+        """Counters of all directed links by index, real time."""
+        return self._tc.counters()
+
+    def read_back(self) -> list[str]:
+        """Where links are shaped otherwise than asked."""
+        return self._tc.read_back()
+
+    def _start_controller(self) -> processes.Child:
+        return processes.start(
+            self.state,
+            "controller",
+            [
+                sys.executable, str(controller_directory() / "runner.py"),
+                "--app", self.plan.spec.switches.controller,
+                "--plan", str(self.state.directory / "plan.json"),
+                "--control", str(self.hub.path),
+                "--port", str(CONTROLLER_PORT),
+            ],
+            self._logs / "controller.log",
+            namespace=self.outer,
+        )  # fmt: skip
+
+    def _await_event(self, child: processes.Child, event: str, timeout_s: float) -> None:
+        """Wait for a notice of a child; a notice `failed` ends the wait with its reason."""
+        deadline = time.monotonic() + timeout_s
+        while (child.name, event) not in self._heard:
+            child.check()
+            if time.monotonic() > deadline:
+                raise RunFailed(f"{child.name} did not say {event!r} within {timeout_s:g} s", hint=f"see {child.log}")
+            channel = self.hub.accept(0.0)
+            # What came together with the hello is no longer to be seen by `wait`.
+            heard = [(channel, channel.poll())] if channel else self.hub.wait(_POLL_S)
+            for speaker, messages in heard:
+                for message in messages:
+                    self._heard.add((speaker.name, message.get("event")))
+                    if message.get("event") == "failed":
+                        raise RunFailed(f"{speaker.name} failed: {message.get('reason')}", hint=f"see {child.log}")
+
+    def _end_strangers(self) -> list[str]:
+        """End what still runs in the namespaces (a user's own programs, shells)."""
+        return processes.end_all(namespaces.pids_inside(self.state.record.namespaces))
+
+    def _end_strangers(self) -> list[str]:
+        return []
+
+    def _offloads(self) -> dict[str, str]:
+        return {"tx": "off"} if self._datapath == "user" else {"tso": "off", "tx-udp-segmentation": "off"}
+
+    @contextmanager
+    def _step(self, name: str, what: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        except TestbedError as error:
+            error.args = (f"while {what}: {error.message}",)
+            error.message = error.args[0]
+            raise
+        self._times[name] = time.monotonic() - began
+
+
+def controller_directory() -> Path:
+    """Where the controller and its apps are: beside the package, in a checkout as in an installation."""
+    return Path(testbed.__file__).parents[1] / "controller"

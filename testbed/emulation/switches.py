@@ -1,0 +1,205 @@
+"""Open vSwitch for one run: its own database and daemon inside the run's namespace, all bridges in one transaction.
+
+The system's own Open vSwitch service, if there is one, is neither asked nor touched. Where the kernel has no openvswitch
+module the userspace datapath carries the packets (`datapath_type=netdev`).
+"""
+
+import ctypes
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mininet.node import OVSSwitch
+
+from testbed.emulation import namespaces, processes
+from testbed.emulation.commands import output_of
+from testbed.emulation.hosts import LazyShell
+from testbed.emulation.links import interface
+from testbed.emulation.state import RunState
+from testbed.errors import MachineLacks
+from testbed.plan.model import Datapath, Plan
+
+_SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+_START_S = 10.0
+_TRANSACTION_S = 30
+_PROBE_MS = 30_000  # two busy cores may keep a controller from answering OVS's default of 5 s
+_BACKOFF_MS = 1_000  # the least that OVS allows
+# Room for some thousand full frames. A port's packet socket has by default 208 KiB, which loses up to 1 % of a burst.
+_SOCKET_BUFFER_BYTES = 4 << 20
+_SYS_PIDFD_GETFD = 438  # the same number on every architecture since Linux 5.6
+_SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def datapath_of(plan: Plan) -> Datapath:
+    """The datapath to use: the spec's, or the kernel's where it has the module."""
+    asked = plan.spec.switches.datapath
+    if asked != "auto":
+        return asked
+    loaded = Path("/sys/module/openvswitch").exists()
+    return "kernel" if loaded or subprocess.run(["modprobe", "-q", "openvswitch"], check=False).returncode == 0 else "user"
+
+
+class PlannedSwitch(LazyShell, OVSSwitch):  # type: ignore[misc]  # mininet has no types
+    """A switch of the plan. `cmd` and `dpctl` work as in Mininet; starting and stopping is `OpenVSwitch`'s."""
+
+    @classmethod
+    def isOldOVS(cls) -> bool:  # noqa: N802 - Mininet's name
+        return False
+
+    def start(self, _controllers: Any) -> None:
+        """Nothing: see `OpenVSwitch.add_bridges`."""
+
+    @classmethod
+    def batchStartup(cls, switches: Any, **_params: Any) -> Any:  # noqa: N802 - Mininet's name
+        return switches
+
+    @classmethod
+    def batchShutdown(cls, switches: Any, **_params: Any) -> Any:  # noqa: N802 - Mininet's name
+        return switches
+
+    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: ARG002, N803 - Mininet's name
+        """Nothing: the daemon's end and the namespace's take everything with them."""
+
+
+class OpenVSwitch:
+    """The database server and the switch daemon of one run."""
+
+    def __init__(self, state: RunState, logs: Path, namespace: str, datapath: Datapath) -> None:
+        self._state = state
+        self._logs = logs
+        self._namespace = namespace
+        self._datapath = datapath
+        self._directory = state.directory / "ovs"
+        self._database_socket = self._directory / "db.sock"
+        self._children: list[processes.Child] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What makes Open vSwitch's tools talk to this one."""
+        return {f"OVS_{kind}DIR": str(self._directory) for kind in ("RUN", "DB", "LOG", "SYSCONF")}
+
+    @property
+    def children(self) -> Sequence[processes.Child]:
+        return self._children
+
+    def start(self) -> None:
+        """Start both daemons; they are ready when `add_bridges` returns. Raises MachineLacks or RunFailed."""
+        if not _SCHEMA.exists():
+            raise MachineLacks("Open vSwitch is not installed", hint="apt install openvswitch-switch")
+        self._directory.mkdir()
+        database = self._directory / "conf.db"
+        output_of(["ovsdb-tool", "create", str(database), str(_SCHEMA)])
+        server = self._spawn("ovsdb-server", str(database), f"--remote=punix:{self._database_socket}")
+        server.wait_until(self._database_socket.exists, "its socket", _START_S)
+        only_userspace = ("--disable-system",) if self._datapath == "user" else ()
+        self._spawn("ovs-vswitchd", f"unix:{self._database_socket}", *only_userspace)
+
+    def add_bridges(self, plan: Plan, controller: str | None) -> None:
+        """Make all bridges with all ports, in one transaction, and wait until the daemon has them."""
+        arguments = ["ovs-vsctl", f"--db=unix:{self._database_socket}", f"--timeout={_TRANSACTION_S}"]
+        for name in plan.graph.switches:
+            arguments += self._bridge(plan, name, controller)
+        try:
+            output_of(arguments, timeout_s=_TRANSACTION_S + 5)
+        finally:
+            for child in self._children:
+                child.check()
+        if self._datapath == "user":
+            _enlarge_packet_buffers(self._children[-1].pid)
+
+    def missing_ports(self, plan: Plan) -> list[str]:
+        """Ports that did not get the number that the plan gives them."""
+        asked = {
+            interface(link.source, link.source_port): link.source_port
+            for switch in plan.graph.switches
+            for link in plan.graph.links_from(switch)
+        }
+        table = json.loads(
+            output_of(
+                ["ovs-vsctl", f"--db=unix:{self._database_socket}", "--format=json", "--columns=name,ofport,error",
+                 "list", "Interface"]
+            )
+        )  # fmt: skip
+        got = {name: (number, error) for name, number, error in table["data"]}
+        return [
+            f"{port}: OpenFlow port {got[port][0]} instead of {number} {got[port][1] or ''}".rstrip()
+            if port in got
+            else f"{port}: not in Open vSwitch"
+            for port, number in asked.items()
+            if port not in got or got[port][0] != number
+        ]
+
+    def stop(self) -> list[str]:
+        """End both daemons, the switch first; returns what went wrong."""
+        return processes.stop_all(reversed(self._children))
+
+    def _spawn(self, program: str, *arguments: str) -> processes.Child:
+        child = processes.start(
+            self._state,
+            program,
+            [program, *arguments, f"--unixctl={self._directory}/{program}.ctl", "--syslog-method=null", "-vconsole:info"],
+            self._logs / f"{program}.log",
+            namespace=self._namespace,
+            env=self.environment,
+        )
+        self._children.append(child)
+        return child
+
+    def _bridge(self, plan: Plan, name: str, controller: str | None) -> list[str]:
+        words = ["--", "add-br", name, "--", "set", "bridge", name]
+        words += [f"datapath_type={'netdev' if self._datapath == 'user' else 'system'}", "fail_mode=secure"]
+        words += ["protocols=OpenFlow13", f"other_config:datapath-id={plan.switches[name].dpid:016x}"]
+        words += [f"other_config:dp-desc={name}", "other_config:disable-in-band=true"]
+        if controller:
+            words += ["--", f"--id=@{name}", "create", "controller", f'target="{controller}"']
+            words += [f"inactivity_probe={_PROBE_MS}", f"max_backoff={_BACKOFF_MS}"]
+            words += ["--", "set", "bridge", name, f"controller=@{name}"]
+        for link in plan.graph.links_from(name):
+            port = interface(name, link.source_port)
+            words += ["--", "add-port", name, port, "--", "set", "interface", port, f"ofport_request={link.source_port}"]
+        return words
+
+
+def _enlarge_packet_buffers(pid: int) -> None:
+    """Give the daemon's packet sockets larger buffers: of this process alone, where a sysctl would be everybody's."""
+    with_process = os.pidfd_open(pid)
+    try:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            if not entry.readlink().name.startswith("socket:"):
+                continue
+            duplicate = _libc.syscall(_SYS_PIDFD_GETFD, with_process, int(entry.name), 0)
+            if duplicate < 0:
+                continue
+            with socket.socket(fileno=duplicate) as theirs:
+                if theirs.family == socket.AF_PACKET:
+                    for option in (_SO_RCVBUFFORCE, _SO_SNDBUFFORCE):
+                        theirs.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER_BYTES)
+    finally:
+        os.close(with_process)
+
+
+def packet_socket_drops(namespace: str) -> Mapping[str, int]:
+    """Packets dropped at the packet sockets of a namespace, by interface."""
+    listing = output_of(namespaces.entering(namespace, ["ss", "-0", "-n", "-m", "-H"]))
+    return parse_packet_sockets(listing)
+
+
+def parse_packet_sockets(listing: str) -> dict[str, int]:
+    """`ss -0 -n -m -H` -> drops by interface (those without any are left out)."""
+    drops: dict[str, int] = {}
+    where = "?"
+    for line in listing.splitlines():
+        for word in line.split():
+            if word.startswith(("*:", "arp:", "ip:")) and ":" in word:
+                where = word.rsplit(":", 1)[1]
+                break
+        memory = line.partition("skmem:(")[2].partition(")")[0]
+        for part in memory.split(","):
+            if part.startswith("d") and part[1:].isdigit() and int(part[1:]):
+                drops[where] = drops.get(where, 0) + int(part[1:])
+    return drops

@@ -4,6 +4,9 @@ Zero of every `_ns` instant is the release of the first measured iteration; warm
 """
 
 from dataclasses import dataclass, field
+from typing import Literal
+
+Status = Literal["ok", "failed", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +142,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """One run's raw material. `status` is ok, failed or interrupted; `failure` says why."""
+    """One run's raw material. `failure` says why `status` is not ok."""
 
-    status: str
+    status: Status
     failure: str
     iterations: tuple[IterationRow, ...]
     links: tuple[LinkRow, ...]

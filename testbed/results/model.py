@@ -1,0 +1,185 @@
+"""`result.json` as data: every key of the contract, in its order, then what was added since.
+
+Keys may be added, so unknown ones are kept when an older Testbed reads a newer result; `schema` says what they mean.
+All `_ns` are model time. The JSON Schema beside this module (`result.schema.json`) is generated from it by
+`python -m testbed.results.model`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from testbed.results.samples import Status
+
+SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
+
+
+class Part(BaseModel):
+    """A mapping of the result."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="allow", populate_by_name=True, json_schema_serialization_defaults_required=True
+    )
+
+
+class ReasonEntry(Part):
+    """Why a run is not valid: `value` against `limit`, the place, the iterations; `text` says it in words."""
+
+    code: str
+    level: Literal["suspect", "invalid"]
+    value: float
+    limit: float
+    where: str
+    iterations: tuple[int, ...]
+    text: str
+
+
+class VerdictEntry(Part):
+    value: Literal["valid", "suspect", "invalid"]
+    reasons: tuple[ReasonEntry, ...] = ()
+    suspect_iterations: tuple[int, ...] = ()
+
+
+Bounds = tuple[int, int]
+
+
+class Intervals(Part):
+    """95 % intervals: Student's t for the mean, order statistics for percentiles; null where samples are too few."""
+
+    mean: Bounds | None = None
+    p50: Bounds | None = None
+    p95: Bounds | None = None
+    p99: Bounds | None = None
+
+
+class Distribution(Part):
+    """Over the `n` measured iterations that count; all null where there are none. Percentiles are nearest-rank."""
+
+    n: int = 0
+    min: int | None = None
+    mean: int | None = None
+    stdev: int | None = None
+    p50: int | None = None
+    p95: int | None = None
+    p99: int | None = None
+    max: int | None = None
+    ci95: Intervals = Intervals()
+
+
+class Exposed(Part):
+    p50: int | None = None
+
+
+class BusBandwidth(Part):
+    ring: int | None = None
+    in_network: int | None = None
+
+
+class BusFactor(Part):
+    ring: float | None = None
+    in_network: float | None = None
+
+
+class Packets(Part):
+    """Wire packets of the job at hosts: sent + duplicated = received + drops + in_flight."""
+
+    sent: int
+    received: int
+    duplicated: int
+    dropped_queue: int
+    dropped_loss: int
+    dropped_corrupt: int
+    in_flight: int
+    retransmitted: int
+    ecn_marked: int
+
+
+class Background(Part):
+    """Wire packets of the background traffic: those that reached a host, and those dropped on any link."""
+
+    received: int
+    dropped_queue: int
+    dropped_loss: int
+
+
+class Simulation(Part):
+    events: int
+    hops: int
+    virtual_ns: int
+
+
+class RttEntry(Part):
+    source: str
+    target: str
+    measured_ns: int
+    modelled_ns: int
+
+
+class RateEntry(Part):
+    source: str
+    target: str
+    packets: int
+    measured_bps: int
+    expected_bps: int
+
+
+class Result(Part):
+    """One run. `status` says whether it ended as planned, `failure` why not, `verdict` whether to believe it."""
+
+    schema_version: Literal[1] = Field(default=1, alias="schema")
+    name: str
+    run_id: str
+    status: Status
+    engine: str
+    time_dilation: int | None
+    verdict: VerdictEntry
+    ranks: int | None
+    collective: str | None
+    algorithm: str | None
+    transport: str | None
+    size_bytes: int | None
+    iterations: int | None
+    cct_ns: Distribution
+    exposed_ns: Exposed
+    bound_ns: int | None
+    algbw_bps: int | None
+    busbw_bps: BusBandwidth
+    busbw_factor: BusFactor
+    wrong: int | None
+    nmse: float | None
+    missing_bytes: int | None
+    packets: Packets
+    bytes_on_wire: int
+    payload_bytes: int
+    wall_s: float
+    setup_s: float
+    teardown_s: float
+    simulation: Simulation | None = None
+
+    failure: str = ""
+    seed: int = 0
+    repeat: int = 0
+    point: dict[str, Any] = Field(default_factory=dict, description="the swept keys and this run's values")
+    dtype: str | None = None
+    root: int | None = None
+    timeouts: int | None = None
+    invalid_iterations: tuple[int, ...] = Field(default=(), description="measured, but left out of the statistics")
+    background: Background | None = None
+    rtt: tuple[RttEntry, ...] = ()
+    rates: tuple[RateEntry, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        return json.dumps(self.model_dump(mode="json", by_alias=True), indent=1) + "\n"
+
+
+def schema_text() -> str:
+    """The JSON Schema of `result.json`; keys that this version writes are all required."""
+    schema = Result.model_json_schema(by_alias=True, mode="serialization")
+    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA_FILE.write_text(schema_text())

@@ -1,0 +1,196 @@
+"""Samples and plan into `result.json`: what the collective took, what it moved, and whether to believe it.
+
+What counts. Warm-up never does. A measured iteration counts if it has a row of every rank (those that a `kill` of the
+spec took excepted) and all its rows are valid; the others are listed in `invalid_iterations` and left out of every
+statistic of time. Wrong elements and missing bytes are summed over all measured rows, so that none is ever hidden.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from testbed.plan.model import Plan
+from testbed.results import model, statistics
+from testbed.results.samples import Evidence, IterationRow, LinkRow, PacketTotals, Samples, Status
+from testbed.results.verdict import Verdict, judge
+from testbed.spec.model import Spec
+
+PERCENTILES = (50, 95, 99)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One measured iteration that counts."""
+
+    iteration: int
+    cct_ns: int  # first start to last end over ranks
+    exposed_ns: int  # last start to last end
+    nmse: float
+
+
+def make_result(
+    spec: Spec,
+    samples: Samples,
+    *,
+    run_id: str,
+    plan: Plan | None = None,
+    size_bytes: int | None = None,
+    repeat: int = 0,
+    point: Mapping[str, Any] | None = None,
+    simulation: model.Simulation | None = None,
+) -> model.Result:
+    """The result of one run, whatever became of it.
+
+    `plan` is None where the run failed before there was one; `size_bytes` is what the collective really moved where
+    the spec does not say (a model's gradients); `point` holds the swept keys with this run's values.
+    """
+    workload = spec.workload if spec.workload and spec.workload.kind == "collective" else None
+    ranks = len(plan.placement) if plan else spec.workers.count if spec.workers else None
+    measured = [row for row in samples.iterations if not row.warmup]
+    times, left_out = timings(measured, _required_ranks(spec, measured, ranks))
+    cct = distribution([t.cct_ns for t in times])
+    size = (size_bytes if size_bytes is not None else workload.size_bytes) if workload else None
+    algbw = algorithm_bandwidth_bps(size, [t.cct_ns for t in times])
+    factor = bus_factors(workload.collective, workload.algorithm, ranks) if workload and ranks else model.BusFactor()
+    asked = workload.iterations if workload else 0
+    verdict = judge(samples.evidence, samples.packets, measured=len(times), asked=asked)
+    return model.Result(
+        name=spec.name,
+        run_id=run_id,
+        status=samples.status,
+        failure=samples.failure,
+        engine=spec.engine,
+        time_dilation=plan.dilation if plan else None,
+        verdict=_verdict_entry(verdict),
+        ranks=ranks,
+        collective=workload.collective if workload else None,
+        algorithm=workload.algorithm if workload else None,
+        transport=spec.transport.kind if workload else None,
+        size_bytes=size,
+        iterations=workload.iterations if workload else len(times),
+        cct_ns=cct,
+        exposed_ns=model.Exposed(p50=distribution([t.exposed_ns for t in times]).p50),
+        bound_ns=plan.prediction.bound_ns or None if plan else None,
+        algbw_bps=algbw,
+        busbw_bps=model.BusBandwidth(ring=_scaled(algbw, factor.ring), in_network=_scaled(algbw, factor.in_network)),
+        busbw_factor=factor,
+        wrong=sum(row.wrong for row in measured) if workload and measured else None,
+        nmse=statistics.mean([t.nmse for t in times]) if workload and times else None,
+        missing_bytes=sum(row.missing_bytes for row in measured) if measured else None,
+        packets=model.Packets(**asdict(samples.packets)),
+        bytes_on_wire=samples.bytes_on_wire,
+        payload_bytes=samples.payload_bytes,
+        wall_s=samples.wall_s,
+        setup_s=samples.setup_s,
+        teardown_s=samples.teardown_s,
+        simulation=simulation,
+        seed=spec.seed,
+        repeat=repeat,
+        point=dict(point or {}),
+        dtype=workload.dtype if workload else None,
+        root=workload.root if workload and workload.collective == "broadcast" else None,
+        timeouts=sum(row.timeouts for row in measured) if measured else None,
+        invalid_iterations=left_out,
+        background=_background(samples.links, plan) if plan else None,
+        rtt=tuple(model.RttEntry(**asdict(probe)) for probe in samples.evidence.rtt),
+        rates=tuple(model.RateEntry(**asdict(probe)) for probe in samples.evidence.rates),
+        notes=samples.evidence.notes,
+    )
+
+
+def unfinished(status: Status, failure: str) -> Samples:
+    """Samples of a run that has none (yet). Its result, written first, is what a run leaves that is killed outright."""
+    return Samples(status, failure, (), (), (), PacketTotals(), 0, 0, Evidence(base_rtt_ns=0), 0.0, 0.0, 0.0)
+
+
+def timings(measured: Iterable[IterationRow], required: frozenset[int]) -> tuple[tuple[Timing, ...], tuple[int, ...]]:
+    """The iterations that count and the numbers of those that do not (see above), in order."""
+    rows: dict[int, list[IterationRow]] = {}
+    for row in measured:
+        rows.setdefault(row.iteration, []).append(row)
+    counted, left_out = [], []
+    for iteration, parts in sorted(rows.items()):
+        if required <= {p.rank for p in parts} and all(p.valid for p in parts):
+            end = max(p.end_ns for p in parts)
+            first, last = min(p.start_ns for p in parts), max(p.start_ns for p in parts)
+            counted.append(Timing(iteration, end - first, end - last, statistics.mean([p.nmse for p in parts])))
+        else:
+            left_out.append(iteration)
+    return tuple(counted), tuple(left_out)
+
+
+def distribution(samples: Sequence[int]) -> model.Distribution:
+    if not samples:
+        return model.Distribution()
+    ordered = sorted(samples)
+    interval, spread = statistics.mean_interval(ordered), statistics.stdev(ordered)
+    percentiles = {f"p{p}": statistics.nearest_rank(ordered, p) for p in PERCENTILES}
+    bounds = {f"p{p}": statistics.percentile_interval(ordered, p) for p in PERCENTILES}
+    return model.Distribution(
+        n=len(ordered),
+        min=ordered[0],
+        mean=round(statistics.mean(ordered)),
+        stdev=None if spread is None else round(spread),
+        max=ordered[-1],
+        ci95=model.Intervals(mean=interval and (round(interval[0]), round(interval[1])), **bounds),
+        **percentiles,
+    )
+
+
+def algorithm_bandwidth_bps(size_bytes: int | None, cct_ns: Sequence[int]) -> int | None:
+    """8 size / mean CCT (nccl-tests, doc/PERFORMANCE.md)."""
+    if not size_bytes or not cct_ns or not any(cct_ns):
+        return None
+    return round(8e9 * size_bytes / statistics.mean(cct_ns))
+
+
+def bus_factors(collective: str, algorithm: str | None, ranks: int) -> model.BusFactor:
+    """busbw / algbw (nccl-tests, doc/PERFORMANCE.md, summary); `in_network` only where the network reduces."""
+    ring = {
+        "allreduce": 2 * (ranks - 1) / ranks,
+        "reduce-scatter": (ranks - 1) / ranks,
+        "all-gather": (ranks - 1) / ranks,
+        "all-to-all": (ranks - 1) / ranks,
+        "broadcast": 1.0,
+    }[collective]
+    in_network = (ranks - 1) / (ranks + 1) if (collective, algorithm) == ("allreduce", "in-network") else None
+    return model.BusFactor(ring=ring, in_network=in_network)
+
+
+def _scaled(bps: int | None, factor: float | None) -> int | None:
+    return None if bps is None or factor is None else round(bps * factor)
+
+
+def _required_ranks(spec: Spec, measured: Sequence[IterationRow], ranks: int | None) -> frozenset[int]:
+    everyone = frozenset(range(ranks)) if ranks else frozenset(row.rank for row in measured)
+    killed: set[int] = set()
+    for worker in (fault.worker for fault in spec.faults if fault.kind == "kill"):
+        if worker == "all":
+            return frozenset()
+        killed.update((worker,) if isinstance(worker, int) else worker or ())
+    return everyone - killed
+
+
+def _background(links: Iterable[LinkRow], plan: Plan) -> model.Background:
+    hosts, rows = set(plan.graph.hosts), list(links)
+    return model.Background(
+        received=sum(r.packets - r.job_packets for r in rows if r.link.partition(">")[2] in hosts),
+        dropped_queue=sum(r.dropped_queue - r.job_dropped_queue for r in rows),
+        dropped_loss=sum(r.dropped_loss - r.job_dropped_loss + r.dropped_down - r.job_dropped_down for r in rows),
+    )
+
+
+def _verdict_entry(verdict: Verdict) -> model.VerdictEntry:
+    reasons = tuple(
+        model.ReasonEntry(
+            code=r.code,
+            level=r.level,
+            value=r.value,
+            limit=r.limit,
+            where=r.where,
+            iterations=r.iterations,
+            text=str(r),
+        )
+        for r in verdict.reasons
+    )
+    return model.VerdictEntry(value=verdict.value, reasons=reasons, suspect_iterations=verdict.suspect_iterations)

@@ -1,0 +1,159 @@
+"""The run directory: files written as the run goes, so that whatever becomes of the run, what was measured is on disk.
+
+Nothing is ever overwritten: the directory is new, or was empty. `result.json` alone is replaced, whole and in one step,
+so that a reader finds the old one or the new one.
+"""
+
+import csv
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import astuple, fields
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+from testbed.errors import RunFailed, TestbedError, UsageError
+from testbed.results.model import Result
+from testbed.results.samples import IterationRow, LinkRow, SwitchRow
+
+RUNS = Path("runs")
+_UNSAFE = re.compile(r"[^\w.+-]+")
+
+
+class RunDirectory:
+    """One run's files. `add_iterations` and `event` append and flush; close it, or use it in a `with`.
+
+    Writing raises RunFailed with the system's reason (a full disk, a directory taken away).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._iterations: IO[str] | None = None
+        self._events: IO[str] | None = None
+
+    @classmethod
+    def create(cls, name: str, out: Path | None, run_id: str, *, now: datetime) -> "RunDirectory":
+        """`out`, or `runs/<name>/<time>-<run_id>`; raises UsageError where that cannot be had new or empty."""
+        path = out or RUNS / (_UNSAFE.sub("-", name).strip(".") or "run") / f"{now:%Y%m%d-%H%M%S}-{run_id}"
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            taken = next(path.iterdir(), None)
+            if taken is not None:
+                raise UsageError(
+                    f"{path} is not empty (it holds {taken.name}), and nothing is ever overwritten",
+                    hint="name a new directory with --out, or leave --out away",
+                )
+            for part in ("logs", "pcap"):
+                (path / part).mkdir()
+        except OSError as error:
+            raise UsageError(
+                f"cannot make the run directory {path}: {error.strerror}",
+                hint="name a directory that can be written with --out",
+            ) from error
+        return cls(path)
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def pcap(self) -> Path:
+        return self.path / "pcap"
+
+    def log(self, name: str) -> Path:
+        """Where process `name` logs."""
+        return self.logs / f"{name}.log"
+
+    def write_spec(self, text: str) -> None:
+        """The resolved spec, as YAML."""
+        self._replace("spec.yaml", text)
+
+    def write_plan(self, plan: Mapping[str, Any]) -> None:
+        self._replace("plan.json", json.dumps(plan, indent=1) + "\n")
+
+    def write_environment(self, environment: Mapping[str, Any]) -> None:
+        self._replace("environment.json", json.dumps(environment, indent=1) + "\n")
+
+    def write_links(self, rows: Iterable[LinkRow]) -> None:
+        self._replace_table("links.csv", LinkRow, rows)
+
+    def write_switches(self, rows: Iterable[SwitchRow]) -> None:
+        self._replace_table("switches.csv", SwitchRow, rows)
+
+    def write_result(self, result: Result) -> None:
+        self._replace("result.json", result.to_json())
+
+    def add_iterations(self, rows: Iterable[IterationRow]) -> None:
+        """Append rows to `iterations.csv`; on disk (as far as a killed process goes) when this returns."""
+        with _writing(self.path / "iterations.csv"):
+            if self._iterations is None:
+                self._iterations = (self.path / "iterations.csv").open("x", newline="", encoding="utf-8")
+                _write_row(self._iterations, [f.name for f in fields(IterationRow)])
+            for row in rows:
+                _write_row(self._iterations, astuple(row))
+            self._iterations.flush()
+
+    def event(self, kind: str, **details: Any) -> None:
+        """Append `{"kind": kind, ...}` to `events.jsonl`; say when by `at_ns` (model time)."""
+        with _writing(self.path / "events.jsonl"):
+            if self._events is None:
+                self._events = (self.path / "events.jsonl").open("x", encoding="utf-8")
+            self._events.write(json.dumps({"kind": kind, **details}) + "\n")
+            self._events.flush()
+
+    def close(self) -> None:
+        for file in (self._iterations, self._events):
+            if file is not None:
+                with _writing(self.path):
+                    file.close()
+
+    def __enter__(self) -> "RunDirectory":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _replace(self, name: str, text: str) -> None:
+        write_whole(self.path / name, lambda file: file.write(text))
+
+    def _replace_table(self, name: str, kind: type[LinkRow] | type[SwitchRow], rows: Iterable[Any]) -> None:
+        def write(file: IO[str]) -> None:
+            _write_row(file, [f.name for f in fields(kind)])
+            for row in rows:
+                _write_row(file, astuple(row))
+
+        write_whole(self.path / name, write)
+
+
+def write_whole(path: Path, write: Callable[[IO[str]], object], failure: type[TestbedError] = RunFailed) -> None:
+    """Write a file so that it is there in full or not at all, also after a power cut."""
+    with _writing(path, failure):
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with draft.open("w", newline="", encoding="utf-8") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _write_row(file: IO[str], values: Iterable[object]) -> None:
+    csv.writer(file, lineterminator="\n").writerow(
+        [int(v) if isinstance(v, bool) else "" if v is None else v for v in values]
+    )
+
+
+@contextmanager
+def _writing(path: Path, failure: type[TestbedError] = RunFailed) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise failure(
+            f"cannot write {path}: {error.strerror or error}",
+            hint="free some space or name another directory with --out; what was written before stays",
+        ) from error

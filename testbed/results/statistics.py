@@ -1,0 +1,144 @@
+"""Statistics of completion times: nearest-rank percentiles and 95 % intervals, each without a distribution library.
+
+All intervals are two-sided with 2.5 % in each tail and take the samples as independent. An interval that the samples
+are too few for is None, never a guess.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+TAIL = 0.025
+BOOTSTRAP_DRAWS = 4000
+
+Interval = tuple[float, float]
+Statistic = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
+
+
+def nearest_rank(ordered: Sequence[int], percent: int) -> int:
+    """The smallest sample such that at least `percent` % of all are no larger; `ordered` ascends and is not empty."""
+    return ordered[-(-percent * len(ordered) // 100) - 1]
+
+
+def mean(samples: Sequence[float]) -> float:
+    return math.fsum(samples) / len(samples)
+
+
+def stdev(samples: Sequence[float]) -> float | None:
+    """The sample standard deviation (divisor n - 1); None for fewer than two samples."""
+    if len(samples) < 2:
+        return None
+    centre = mean(samples)
+    return math.sqrt(math.fsum((x - centre) ** 2 for x in samples) / (len(samples) - 1))
+
+
+def mean_interval(samples: Sequence[float]) -> Interval | None:
+    """Student's t interval of the mean; None for fewer than two samples."""
+    spread = stdev(samples)
+    if spread is None:
+        return None
+    centre = mean(samples)
+    half = student_t_quantile(len(samples) - 1) * spread / math.sqrt(len(samples))
+    return centre - half, centre + half
+
+
+def percentile_interval(ordered: Sequence[int], percent: int) -> tuple[int, int] | None:
+    """Interval of a percentile by order statistics: of n samples, Binomial(n, percent) lie below the true one.
+
+    None below `fewest_samples(percent)`: 6 for the median, 72 for p95, 368 for p99.
+    """
+    n = len(ordered)
+    if n < fewest_samples(percent):
+        return None
+    cdf = _binomial_cdf(n, percent / 100)
+    lower = next(k for k, p in enumerate(cdf) if p > TAIL)
+    upper = next(k for k, p in enumerate(cdf) if p >= 1 - TAIL) + 1
+    return ordered[lower - 1], ordered[upper - 1]
+
+
+def fewest_samples(percent: int) -> int:
+    """How many samples an interval of this percentile needs: the largest of them must lie above it often enough."""
+    rarer = max(percent, 100 - percent) / 100
+    return math.ceil(math.log(TAIL) / math.log(rarer))
+
+
+@lru_cache(maxsize=256)
+def student_t_quantile(degrees: int) -> float:
+    """t with 97.5 % below it, by bisection of the closed form for whole degrees of freedom."""
+    low, high = 0.0, 16.0
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(middle, degrees) < 1 - 2 * TAIL else (low, middle)
+    return high
+
+
+def _within(t: float, degrees: int) -> float:
+    """P(|T| <= t) (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    theta = math.atan(t / math.sqrt(degrees))
+    sine, cosine = math.sin(theta), math.cos(theta)
+    odd = degrees % 2
+    term, total = (cosine if odd else 1.0), 0.0
+    for k in range(1 + odd, degrees, 2):  # term k holds cos^(k-1)
+        total += term
+        term *= cosine * cosine * k / (k + 1)
+    return 2 / math.pi * (theta + sine * total) if odd else sine * total
+
+
+def _binomial_cdf(n: int, p: float) -> list[float]:
+    """P(B <= k) for k = 0..n of a Binomial(n, p)."""
+    logs = [
+        math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(p) + (n - k) * math.log1p(-p)
+        for k in range(n + 1)
+    ]
+    total, cdf = 0.0, []
+    for value in logs:
+        total += math.exp(value)
+        cdf.append(total)
+    return cdf
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """a / b with its 95 % interval (None: nothing to draw one from), over `pairs` pairs of repeats or iterations."""
+
+    value: float
+    interval: Interval | None
+    pairs: int
+    method: Literal["repeats", "iterations", "value"]
+
+
+def ratio_over_repeats(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
+    """Geometric mean of a[i] / b[i] with the t interval of the logarithms; None where a value is not positive.
+
+    Ratios are skewed and multiply, so their logarithms are what is averaged.
+    """
+    if not a or min(a) <= 0 or min(b) <= 0:
+        return None
+    logs = [math.log(x / y) for x, y in zip(a, b, strict=True)]
+    interval = mean_interval(logs)
+    bounds = None if interval is None else (math.exp(interval[0]), math.exp(interval[1]))
+    return Ratio(math.exp(mean(logs)), bounds, len(logs), "repeats" if bounds else "value")
+
+
+def ratio_over_iterations(a: Sequence[float], b: Sequence[float], statistic: Statistic, *, seed: int) -> Ratio | None:
+    """statistic(a) / statistic(b) of two runs with a bootstrap percentile interval.
+
+    a[i] and b[i] are the same iteration of both runs: the same draws befall them, so iterations are drawn in pairs.
+    `statistic` maps samples along the last axis to one value. None for fewer than two pairs or a statistic of 0.
+    """
+    if len(a) < 2:
+        return None
+    left, right = np.asarray(a, float), np.asarray(b, float)
+    if not statistic(right) > 0:
+        return None
+    drawn = np.random.default_rng(seed).integers(0, len(left), (BOOTSTRAP_DRAWS, len(left)))
+    bottoms = statistic(right[drawn])
+    if not bottoms.all():
+        return None
+    low, high = np.quantile(statistic(left[drawn]) / bottoms, (TAIL, 1 - TAIL))
+    return Ratio(float(statistic(left) / statistic(right)), (float(low), float(high)), len(left), "iterations")

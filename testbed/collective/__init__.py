@@ -6,17 +6,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 
-from testbed.collective import (
-    binomial,
-    halving_doubling,
-    own,
-    pairwise,
-    parameter_server,
-    recursive_doubling,
-    ring,
-)
+from testbed import plugins
+from testbed.collective import binomial, halving_doubling, pairwise, parameter_server, recursive_doubling, ring
 from testbed.collective.checker import check
 from testbed.collective.schedule import Schedule
 from testbed.errors import UsageError
@@ -69,23 +61,19 @@ def algorithms_for(collective: str) -> tuple[str, ...]:
     return tuple(sorted(serving, key=lambda name: name != DEFAULTS[collective]))
 
 
-def generate(
-    collective: str, algorithm: str | None, ranks: int, root: int = 0, *, folders: tuple[Path, ...] = (Path(),)
-) -> Schedule:
+def generate(collective: str, algorithm: str | None, ranks: int, root: int = 0) -> Schedule:
     """The schedule of `collective` over `ranks` by `algorithm` (None: the collective's default).
 
-    `algorithm` may be `FILE.py:NAME`, the file looked for in `folders`; what it makes is proved before it is returned.
-    Raises UsageError for an unknown name, a collective that the algorithm does not serve, or a failed proof.
+    `algorithm` may be `FILE.py:NAME`, a function of (collective, ranks, root); what it makes is proved before it is
+    returned. Raises UsageError for an unknown name, a collective that the algorithm does not serve, or a failed proof.
     """
     if collective not in DEFAULTS:
         raise UsageError(f"there is no collective {collective!r}", hint=_suggest(collective, tuple(DEFAULTS)))
     if not 0 <= root < ranks:
         raise UsageError(f"root {root} is not one of the ranks 0 … {ranks - 1}")
     name = algorithm or DEFAULTS[collective]
-    if ".py:" in name:
-        schedule = own.load(name, folders)(collective, ranks, root)
-        check(schedule)
-        return schedule
+    if plugins.is_reference(name):
+        return _own(name, collective, ranks, root)
     if name not in ALGORITHMS:
         raise UsageError(f"there is no algorithm {name!r}", hint=_suggest(name, tuple(ALGORITHMS)))
     if collective not in ALGORITHMS[name].collectives:
@@ -94,6 +82,18 @@ def generate(
             hint=f"{collective} can be done by {', '.join(algorithms_for(collective))}",
         )
     return ALGORITHMS[name].generate(collective, ranks, root)
+
+
+def _own(reference: str, collective: str, ranks: int, root: int) -> Schedule:
+    function = plugins.load(reference)
+    schedule = function(collective, ranks, root) if callable(function) else None
+    if not isinstance(schedule, Schedule) or (schedule.collective, schedule.ranks) != (collective, ranks):
+        raise UsageError(
+            f"algorithm {reference!r} does not make a schedule of {collective} over {ranks} ranks",
+            hint="it must be a function (collective, ranks, root) -> testbed.collective.schedule.Schedule",
+        )
+    check(schedule)
+    return schedule
 
 
 def _suggest(name: str, known: tuple[str, ...]) -> str:

@@ -8,7 +8,7 @@ direction) may serve one peer, and in the end each rank must have what the colle
 import numpy as np
 import numpy.typing as npt
 
-from testbed.collective.schedule import COPY, REDUCE, Schedule, Transfers
+from testbed.collective.schedule import COPY, REDUCE, Schedule, Transfers, by_chunk
 from testbed.errors import UsageError
 
 Numbers = npt.NDArray[np.int32]
@@ -28,7 +28,7 @@ def check(schedule: Schedule) -> None:
     rows = schedule.transfers
     bounds = np.searchsorted(rows["step"], np.arange(schedule.steps + 1))
     for step in range(schedule.steps):
-        places.move(step, _by_chunk(rows[bounds[step] : bounds[step + 1]]))
+        places.move(step, by_chunk(rows[bounds[step] : bounds[step + 1]]))
     places.check_end()
 
 
@@ -68,18 +68,6 @@ def _check_ports(schedule: Schedule) -> None:
                 f" on lane {first['lane']} (chunks {first['chunk']} and {second['chunk']})",
                 hint="give them different steps or lanes, or set incast=True if it is meant",
             )
-
-
-def _by_chunk(rows: Transfers) -> Transfers:
-    """The same transfers, one row a chunk."""
-    count = rows["count"]
-    if np.all(count == 1):
-        return rows
-    single = np.repeat(rows, count)
-    within = np.arange(len(single)) - np.repeat(np.cumsum(count) - count, count)
-    single["chunk"] += within
-    single["at"] += within
-    return single
 
 
 class _Places:

@@ -108,3 +108,16 @@ def in_order(rows: Transfers) -> Transfers:
     for name in ("source", "destination", "chunk"):
         key = key * (int(rows[name].max()) + 1) + rows[name]
     return rows if bool(np.all(key[1:] >= key[:-1])) else rows[np.argsort(key, kind="stable")]
+
+
+def by_chunk(rows: Transfers) -> Transfers:
+    """The same transfers, one row a chunk."""
+    count = rows["count"]
+    if np.all(count == 1):
+        return rows
+    single = np.repeat(rows, count)
+    within = np.arange(len(single)) - np.repeat(np.cumsum(count) - count, count)
+    single["chunk"] += within
+    single["at"] += within
+    single["count"] = 1
+    return single

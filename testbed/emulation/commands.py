@@ -20,7 +20,9 @@ def output_of(
 ) -> str:
     """What a command prints; raises RunFailed with its complaint, MachineLacks if it is not installed."""
     try:
-        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=timeout_s, env=env, check=False)
+        done = subprocess.run(
+            argv, input=stdin, capture_output=True, text=True, timeout=timeout_s, env=env, check=False
+        )
     except FileNotFoundError as error:
         raise MachineLacks(f"{argv[0]} is not installed", hint="`testbed doctor` lists what is missing") from error
     except subprocess.TimeoutExpired as error:
@@ -31,7 +33,7 @@ def output_of(
 
 
 def ip_batch(lines: Iterable[str], namespace: str | None = None, *, keep_going: bool = False) -> None:
-    """Run `ip` commands in one process, inside a namespace or here; ends at the first that fails, unless told not to."""
+    """Run `ip` commands in one process, inside a namespace or here; stops at the first that fails, or goes on."""
     _batch("ip", lines, namespace, keep_going)
 
 

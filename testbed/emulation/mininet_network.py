@@ -3,8 +3,6 @@
 The objects describe what `testbed.emulation.network` makes in batches; building them touches nothing.
 """
 
-from typing import Any
-
 from mininet.net import Mininet
 from mininet.topo import Topo
 
@@ -25,7 +23,11 @@ class PlanTopo(Topo):  # type: ignore[misc]  # mininet has no types
             self.addHost(host, namespace=namespace, ip=f"{address.ip}/{PREFIX_LENGTH}", mac=address.mac)
         for name in plan.graph.switches:
             self.addSwitch(
-                name, namespace=outer, environment=environment, dpid=f"{plan.switches[name].dpid:x}", protocols="OpenFlow13"
+                name,
+                namespace=outer,
+                environment=environment,
+                dpid=f"{plan.switches[name].dpid:x}",
+                protocols="OpenFlow13",
             )
         for link in plan.graph.links[::2]:
             self.addLink(

@@ -45,7 +45,7 @@ class SetupTimes:
 
     @property
     def total_s(self) -> float:
-        return sum(getattr(self, field.name) for field in fields(self))
+        return sum(float(getattr(self, field.name)) for field in fields(self))
 
 
 class EmulatedNetwork:
@@ -72,7 +72,9 @@ class EmulatedNetwork:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         problems = self.stop()
         if problems and error is None:
             raise RunFailed("the network did not go down cleanly: " + "; ".join(problems), hint="run `testbed clean`")
@@ -116,7 +118,8 @@ class EmulatedNetwork:
             interfaces.make_veths(self.plan, self.outer)
             interfaces.configure_hosts(self.plan, self.outer)
             interfaces.configure_switch_ports(self.plan, self.outer)
-            self.mismatches += interfaces.set_offloads(self.plan, self.outer, self._offloads())
+            if self._datapath == "user":
+                self.mismatches += interfaces.refuse_checksum_offload(self.plan, self.outer)
             self._net = PlannedMininet(self.plan, self.outer, self._openvswitch.environment)
         with self._step("bridges_s", "making the bridges"):
             target = None
@@ -209,12 +212,6 @@ class EmulatedNetwork:
     def _end_strangers(self) -> list[str]:
         """End what still runs in the namespaces (a user's own programs, shells)."""
         return processes.end_all(namespaces.pids_inside(self.state.record.namespaces))
-
-    def _end_strangers(self) -> list[str]:
-        return []
-
-    def _offloads(self) -> dict[str, str]:
-        return {"tx": "off"} if self._datapath == "user" else {"tso": "off", "tx-udp-segmentation": "off"}
 
     @contextmanager
     def _step(self, name: str, what: str) -> Iterator[None]:

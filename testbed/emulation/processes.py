@@ -20,8 +20,10 @@ from testbed.errors import MachineLacks, RunFailed
 
 _POLL_S = 0.002
 _TAIL_LINES = 12
-# How long a child may take over each signal. The last is not refused, but an uninterruptible system call may delay it.
-_LADDER = ((signal.SIGINT, 1.0), (signal.SIGTERM, 1.0), (signal.SIGKILL, 5.0))
+# How long a child may take over each signal. None refuses the last, but the kernel may take its time: it closes an Open
+# vSwitch daemon's packet sockets at 10 ms each.
+_KILLED_S = 30.0
+_LADDER = ((signal.SIGINT, 1.0), (signal.SIGTERM, 1.0), (signal.SIGKILL, _KILLED_S))
 
 
 class Child:
@@ -122,7 +124,7 @@ def end_all(pids: Iterable[int], patience_s: float = 0.5) -> list[str]:
         except ProcessLookupError:
             continue
     try:
-        for number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, _LADDER[-1][1])):
+        for number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, _KILLED_S)):
             _signal_and_wait(handles, number, wait_s)
         return [f"process {pid} does not end" for pid, handle in handles if not _ended(handle, 0.0)]
     finally:
@@ -141,4 +143,6 @@ def _signal_and_wait(handles: Sequence[tuple[int, int]], number: signal.Signals,
 
 
 def _ended(handle: int, wait_s: float) -> bool:
-    return bool(select.select([handle], [], [], wait_s)[0])
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(wait_s * 1000))

@@ -1,15 +1,18 @@
 """Open vSwitch for one run: its own database and daemon inside the run's namespace, all bridges in one transaction.
 
-The system's own Open vSwitch service, if there is one, is neither asked nor touched. Where the kernel has no openvswitch
-module the userspace datapath carries the packets (`datapath_type=netdev`).
+The system's own Open vSwitch service, if there is one, is neither asked nor touched. Where the kernel has no
+openvswitch module the userspace datapath carries the packets (`datapath_type=netdev`).
 """
 
 import ctypes
 import json
 import os
+import resource
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,7 @@ _BACKOFF_MS = 1_000  # the least that OVS allows
 _SOCKET_BUFFER_BYTES = 4 << 20
 _SYS_PIDFD_GETFD = 438  # the same number on every architecture since Linux 5.6
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h
+_CLOSERS = 32
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -41,7 +45,9 @@ def datapath_of(plan: Plan) -> Datapath:
     if asked != "auto":
         return asked
     loaded = Path("/sys/module/openvswitch").exists()
-    return "kernel" if loaded or subprocess.run(["modprobe", "-q", "openvswitch"], check=False).returncode == 0 else "user"
+    return (
+        "kernel" if loaded or subprocess.run(["modprobe", "-q", "openvswitch"], check=False).returncode == 0 else "user"
+    )
 
 
 class PlannedSwitch(LazyShell, OVSSwitch):  # type: ignore[misc]  # mininet has no types
@@ -62,7 +68,7 @@ class PlannedSwitch(LazyShell, OVSSwitch):  # type: ignore[misc]  # mininet has 
     def batchShutdown(cls, switches: Any, **_params: Any) -> Any:  # noqa: N802 - Mininet's name
         return switches
 
-    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: ARG002, N803 - Mininet's name
+    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 - Mininet's name
         """Nothing: the daemon's end and the namespace's take everything with them."""
 
 
@@ -136,13 +142,26 @@ class OpenVSwitch:
 
     def stop(self) -> list[str]:
         """End both daemons, the switch first; returns what went wrong."""
-        return processes.stop_all(reversed(self._children))
+        # Each packet socket costs its owner's end a grace period of the kernel's (10 ms), one after the other. Held
+        # here until the owner is gone, they are closed side by side.
+        spare = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+        held = [s for child in self._children[1:] if child.alive for s in islice(_packet_sockets(child.pid), spare)]
+        problems = processes.stop_all(reversed(self._children))
+        with ThreadPoolExecutor(_CLOSERS) as closers:
+            list(closers.map(socket.socket.close, held))
+        return problems
 
     def _spawn(self, program: str, *arguments: str) -> processes.Child:
         child = processes.start(
             self._state,
             program,
-            [program, *arguments, f"--unixctl={self._directory}/{program}.ctl", "--syslog-method=null", "-vconsole:info"],
+            [
+                program,
+                *arguments,
+                f"--unixctl={self._directory}/{program}.ctl",
+                "--syslog-method=null",
+                "-vconsole:info",
+            ],
             self._logs / f"{program}.log",
             namespace=self._namespace,
             env=self.environment,
@@ -161,26 +180,44 @@ class OpenVSwitch:
             words += ["--", "set", "bridge", name, f"controller=@{name}"]
         for link in plan.graph.links_from(name):
             port = interface(name, link.source_port)
-            words += ["--", "add-port", name, port, "--", "set", "interface", port, f"ofport_request={link.source_port}"]
+            words += [
+                "--",
+                "add-port",
+                name,
+                port,
+                "--",
+                "set",
+                "interface",
+                port,
+                f"ofport_request={link.source_port}",
+            ]
         return words
 
 
 def _enlarge_packet_buffers(pid: int) -> None:
     """Give the daemon's packet sockets larger buffers: of this process alone, where a sysctl would be everybody's."""
-    with_process = os.pidfd_open(pid)
+    for theirs in _packet_sockets(pid):
+        with theirs:
+            for option in (_SO_RCVBUFFORCE, _SO_SNDBUFFORCE):
+                theirs.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER_BYTES)
+
+
+def _packet_sockets(pid: int) -> Iterator[socket.socket]:
+    """Duplicates of the packet sockets of a process (pidfd_getfd(2))."""
+    process = os.pidfd_open(pid)
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
-            if not entry.readlink().name.startswith("socket:"):
-                continue
-            duplicate = _libc.syscall(_SYS_PIDFD_GETFD, with_process, int(entry.name), 0)
-            if duplicate < 0:
-                continue
-            with socket.socket(fileno=duplicate) as theirs:
+            if entry.readlink().name.startswith("socket:"):
+                duplicate = _libc.syscall(_SYS_PIDFD_GETFD, process, int(entry.name), 0)
+                if duplicate < 0:  # closed meanwhile
+                    continue
+                theirs = socket.socket(fileno=duplicate)
                 if theirs.family == socket.AF_PACKET:
-                    for option in (_SO_RCVBUFFORCE, _SO_SNDBUFFORCE):
-                        theirs.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER_BYTES)
+                    yield theirs
+                else:
+                    theirs.close()
     finally:
-        os.close(with_process)
+        os.close(process)
 
 
 def packet_socket_drops(namespace: str) -> Mapping[str, int]:

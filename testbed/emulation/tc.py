@@ -43,7 +43,9 @@ class Shape:
     @property
     def netem_packets(self) -> int:
         """netem's limit: room for what the delay and the queue may hold, in the shortest packets, with a margin."""
-        return 1000 + _NETEM_MARGIN * (self.rate_bps * self.delay_ns // 8_000_000_000 + self.queue_bytes) // _FRAME_BYTES
+        return (
+            1000 + _NETEM_MARGIN * (self.rate_bps * self.delay_ns // 8_000_000_000 + self.queue_bytes) // _FRAME_BYTES
+        )
 
     def commands(self, device: str) -> Iterator[str]:
         """The tc commands that set it, over whatever was there before."""
@@ -105,7 +107,9 @@ class TcDriver:
     def set_link(self, index: int, parameters: LinkParameters) -> None:
         """Change a link while packets flow. Raises RunFailed for what tc does not do."""
         if parameters.impaired:
-            raise RunFailed(f"link {self._graph.links[index].name} is carried by tc, which knows rate, delay and queue only")
+            raise RunFailed(
+                f"link {self._graph.links[index].name} is carried by tc, which knows rate, delay and queue only"
+            )
         self._parameters[index] = parameters
         self._apply([index])
 
@@ -155,7 +159,7 @@ class TcDriver:
         return problems
 
     def _apply(self, indices: Iterable[int]) -> None:
-        commands = defaultdict(list)
+        commands: dict[str, list[str]] = defaultdict(list)
         for index in indices:
             shape = self._shape(index)
             commands[self._namespace(index)] += shape.commands(self._source(index))
@@ -174,7 +178,7 @@ class TcDriver:
         )
 
     def _set_ends(self, cable: int, state: str) -> None:
-        # A host's interface stays up: going down would make it forget its neighbours. It loses its carrier all the same.
+        # A host's interface stays up, as going down would make it forget its neighbours. It loses its carrier anyway.
         ends = [self._graph.links[2 * cable], self._graph.links[2 * cable + 1]]
         ip_batch(
             (f"link set dev {self._source(end.index)} {state}" for end in ends if not self._from_host(end.index)),
@@ -224,4 +228,6 @@ class TcDriver:
 
 def parse_rates(text: str) -> list[int]:
     """`tc class show` of HTB -> the rates in bit/s, in order."""
-    return [int(n) * _UNITS[unit] for n, unit in re.findall(r"^class htb .*? rate (\d+)([KMGT]?)bit ", text, re.MULTILINE)]
+    return [
+        int(n) * _UNITS[unit] for n, unit in re.findall(r"^class htb .*? rate (\d+)([KMGT]?)bit ", text, re.MULTILINE)
+    ]

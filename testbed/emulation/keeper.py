@@ -1,0 +1,125 @@
+"""The process that holds a network up for `testbed up`, from its start until `testbed down`.
+
+It owns the network as a run does its own: the children die with it, and its end, however it comes, leaves a record that
+`testbed clean` can follow. The command that starts it waits until the network is up and then goes.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from testbed.emulation.network import EmulatedNetwork, SetupTimes
+from testbed.emulation.state import ROOT, ProcessKey, RunState
+from testbed.errors import Interrupted, MachineLacks, RunFailed, TestbedError
+from testbed.plan.model import Plan
+
+_TICK_S = 0.1
+_DOWN_S = 60.0
+
+
+def bring_up(plan: Plan, *, root: Path = ROOT) -> tuple[RunState, SetupTimes]:
+    """Bring a network up that stays when this process ends. Raises what `EmulatedNetwork.start` raises."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        _keep(plan, root, writing)
+    os.close(writing)
+    try:
+        with os.fdopen(reading) as stream:
+            text = stream.read()
+    except BaseException:
+        os.kill(pid, signal.SIGTERM)
+        os.waitpid(pid, 0)
+        raise
+    answer: dict[str, Any] = json.loads(text or '{"error": "the process that holds the network died", "status": 1}')
+    if "error" in answer:
+        os.waitpid(pid, 0)
+        kind = MachineLacks if answer["status"] == MachineLacks.exit_status else RunFailed
+        raise kind(answer["error"], hint=answer.get("hint", ""))
+    return RunState.load(root / answer["run_id"]), SetupTimes(**answer["times"])
+
+
+def bring_down(state: RunState) -> None:
+    """End the process that holds a network and wait until all is gone; raises RunFailed if that takes too long."""
+    owner: ProcessKey = state.record.owner
+    if owner.alive:
+        os.kill(owner.pid, signal.SIGTERM)
+    deadline = time.monotonic() + _DOWN_S
+    while owner.alive:
+        if time.monotonic() > deadline:
+            raise RunFailed(f"network {state.run_id} did not go down within {_DOWN_S:g} s", hint="run `testbed clean`")
+        time.sleep(_TICK_S / 10)
+    if state.directory.exists():
+        raise RunFailed(f"network {state.run_id} did not go down cleanly", hint="run `testbed clean`")
+
+
+def _keep(plan: Plan, root: Path, report: int) -> NoReturn:
+    """The life of the keeper."""
+    status = 1
+    try:
+        _leave_terminal()
+        signal.signal(signal.SIGTERM, _interrupt)
+        status = _hold(plan, root, report)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _hold(plan: Plan, root: Path, report: int) -> int:
+    def tell(**fields: Any) -> None:
+        os.write(report, json.dumps(fields).encode())
+        os.close(report)
+
+    try:
+        state = RunState.create("up", plan.spec.name, root, root=root)
+    except TestbedError as error:
+        tell(error=error.message, hint=error.hint, status=error.exit_status)
+        return error.exit_status
+    logs = state.directory / "logs"
+    logs.mkdir()
+    _log_to(logs / "keeper.log")
+    network = EmulatedNetwork(plan, state, logs)
+    status = 0
+    try:
+        times = network.start()
+        tell(run_id=state.run_id, times=asdict(times))
+        while True:
+            for _ in network.hub.wait(_TICK_S):
+                pass  # nobody asks, but a child must not be held up by a full socket
+    except Interrupted:
+        pass
+    except TestbedError as error:
+        status = error.exit_status
+        tell(error=error.message, hint=error.hint, status=status)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    problems = network.stop()
+    if not problems:
+        state.remove()
+    print(*problems, sep="\n", file=sys.stderr)
+    return status
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise Interrupted("asked to go down")
+
+
+def _leave_terminal() -> None:
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+
+
+def _log_to(path: Path) -> None:
+    with path.open("ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)

@@ -1,0 +1,85 @@
+"""Transports: sans-IO endpoints behind one seam (`endpoint`), registered here with their constants.
+
+Who holds a spec calls `problems` to check its `transport` section without a network, `settle` to work it out for one,
+and `TRANSPORTS[kind].make` for the endpoint of a rank (None: the kernel's sockets carry it).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.plugins import PluginError, is_reference, load
+from testbed.spec.model import TransportSpec
+from testbed.transport import parameters, settings
+from testbed.transport.endpoint import Endpoint, Path, Peer
+from testbed.transport.parameters import Parameter, ParameterError
+from testbed.transport.roce import PARAMETERS as ROCE_PARAMETERS
+from testbed.transport.roce import RoceEndpoint, queue_pairs
+from testbed.transport.settings import Settings
+
+Make = Callable[[Path, int, Sequence[Peer], Settings, int], Endpoint]
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """A registered transport. `make(path, rank, peers, settings, seed)`: `peers` has all ranks, this one too, and all
+    ranks have the same `seed`. None: kernel sockets, which have their own congestion control."""
+
+    name: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+    make: Make | None
+
+
+ROCE = Transport(
+    "roce", "RoCEv2 reliable connections with go-back-N, as RDMA NICs have them", ROCE_PARAMETERS, RoceEndpoint
+)
+TCP = Transport("tcp", "the kernel's TCP", (), None)
+
+TRANSPORTS: Mapping[str, Transport] = {transport.name: transport for transport in (ROCE, TCP)}
+
+
+def find(kind: str) -> Transport:
+    """The transport called `kind`, or one's own by FILE.py:NAME; raises ParameterError."""
+    if is_reference(kind):
+        try:
+            own = load(kind)
+        except PluginError as error:
+            raise ParameterError({"kind": (error.message, error.hint)}) from error
+        if not isinstance(own, Transport):
+            raise ParameterError({"kind": (f"{kind} is not a Transport", "see testbed.transport.Transport")})
+        return own
+    if kind not in TRANSPORTS:
+        raise ParameterError({"kind": (f"no transport is called {kind!r}", f"one of: {', '.join(TRANSPORTS)}")})
+    return TRANSPORTS[kind]
+
+
+def problems(spec: TransportSpec) -> dict[str, tuple[str, str]]:
+    """All that is wrong with `spec`: key below `transport` (e.g. `timeout`, `congestion.g`) -> (message, hint)."""
+    try:
+        transport = find(spec.kind)
+    except ParameterError as error:
+        return dict(error.problems)
+    found = parameters.problems(transport.parameters, spec.parameters)
+    if transport.make is None and settings.congestion_of(spec.congestion)[0] != "none":
+        return found | {"congestion": (f"{spec.kind} has the kernel's congestion control", "leave it out")}
+    return found | settings.congestion_problems(spec.congestion)
+
+
+def settle(spec: TransportSpec, path: Path) -> Settings:
+    """Every constant of `spec` on `path`; raises ParameterError."""
+    if found := problems(spec):
+        raise ParameterError(found)
+    transport = find(spec.kind)
+    return settings.settle(transport.name, transport.parameters, spec.parameters, spec.congestion, path, spec.scale)
+
+
+def written(spec: TransportSpec, path: Path) -> dict[str, Any]:
+    """The `transport` section of the resolved spec: every constant with its unit, and `scale: none`."""
+    return {**settings.written(settle(spec, path), find(spec.kind).parameters), "kind": spec.kind}
+
+
+__all__ = [
+    "TRANSPORTS", "Endpoint", "Make", "ParameterError", "Path", "Peer", "Settings", "Transport", "find", "problems",
+    "queue_pairs", "settle", "written",
+]  # fmt: skip

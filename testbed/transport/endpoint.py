@@ -159,3 +159,4 @@ class Path:
     base_rtt_ns: int  # the longest uncongested round trip among the ranks, a full frame's serialisation included
     mtu_bytes: int  # of the links (IP packet)
     max_burst_packets: int  # a run must not be longer than this
+    queueing_ns: int = 0  # how long the fullest queue on the longest path takes to drain

@@ -1,0 +1,130 @@
+"""A transport's constants as a table: each with its published default, unit, source, and the rule that scales it.
+
+Published constants belong to fabrics of 25 to 400 Gb/s and round trips of microseconds. `scale: auto` derives from the
+rate and the round trip of the emulated network those that have a rule; `scale: none` takes all as published.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.transport.endpoint import Path
+from testbed.units import parse_bytes, parse_duration, parse_fraction, parse_rate
+
+Value = int | float | str
+Values = Mapping[str, Value]
+
+_PARSERS: dict[str, Callable[[object], object]] = {
+    "ns": parse_duration,
+    "B": parse_bytes,
+    "bps": parse_rate,
+    "fraction": parse_fraction,
+}
+
+
+class ParameterError(UsageError):
+    """Parameters of a transport are wrong. `problems` maps each key below `transport` to (what is wrong, hint)."""
+
+    def __init__(self, problems: Mapping[str, tuple[str, str]]) -> None:
+        key, (message, hint) = next(iter(problems.items()))
+        super().__init__(f"transport.{key}: {message}", hint=hint)
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One constant. `default` is in `unit` (ns, B, bps, fraction, packets, or what the summary says).
+
+    `scaled(path, values)` gives the value under `scale: auto` by `rule` (its words); `values` are those of the
+    parameters before this one in the table. Whole numbers lie from `least` to `most`.
+    """
+
+    name: str
+    summary: str
+    default: Value
+    unit: str
+    source: str
+    rule: str = "as published"
+    scaled: Callable[[Path, Values], Value] | None = None
+    choices: tuple[Value, ...] = ()
+    least: int = 0
+    most: int | None = None
+
+    def parse(self, given: object) -> Value:
+        """`given`, as the spec has it, in base units; raises ValueError."""
+        if parser := _PARSERS.get(self.unit):
+            value = parser(given)
+        elif isinstance(given, bool) or not isinstance(given, type(self.default)):
+            kind = "a word" if isinstance(self.default, str) else "a whole number"
+            raise ValueError(f"{given!r} is not {kind}, e.g. {self.default}")
+        else:
+            value = given
+        if not isinstance(value, int | float | str):
+            raise ValueError(f"{given!r} is not a value of {self.name}")
+        if self.choices and value not in self.choices:
+            raise ValueError(f"{given!r} is not one of {', '.join(str(choice) for choice in self.choices)}")
+        if isinstance(value, int) and not (self.least <= value and (self.most is None or value <= self.most)):
+            bounds = f"from {self.least} to {self.most}" if self.most is not None else f"at least {self.least}"
+            raise ValueError(f"{given!r} is out of range ({bounds} {self.unit})".replace(" )", ")"))
+        return value
+
+    def written(self, value: Value) -> Value:
+        """`value` as a spec has it, with its unit: what `parse` takes."""
+        return f"{value}{self.unit}" if self.unit in ("ns", "B", "bps") else value
+
+    def as_json(self) -> dict[str, Value]:
+        """For `testbed list --json`."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "default": self.written(self.default),
+            "unit": self.unit,
+            "source": self.source,
+            "scale": self.rule,
+        }
+
+
+def problems(table: Sequence[Parameter], given: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """What is wrong with `given`: key -> (message, hint)."""
+    known = {parameter.name: parameter for parameter in table}
+    found = {}
+    for key, value in given.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, list(known), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"one of: {', '.join(known) or 'none'}"
+            found[key] = ("unknown key", hint)
+            continue
+        try:
+            known[key].parse(value)
+        except ValueError as error:
+            found[key] = (str(error), known[key].summary)
+    return found
+
+
+def resolve(table: Sequence[Parameter], given: Mapping[str, Any], path: Path, scale: str) -> dict[str, Value]:
+    """The value of every parameter, in base units: as given, else scaled, else as published. `given` is right."""
+    values: dict[str, Value] = {}
+    for parameter in table:
+        if parameter.name in given:
+            values[parameter.name] = parameter.parse(given[parameter.name])
+        elif parameter.scaled is not None and scale == "auto":
+            values[parameter.name] = parameter.scaled(path, values)
+        else:
+            values[parameter.name] = parameter.default
+    return values
+
+
+def whole(values: Values, name: str) -> int:
+    """The whole number at `name`."""
+    value = values[name]
+    assert isinstance(value, int)
+    return value
+
+
+def real(values: Values, name: str) -> float:
+    """The number at `name`."""
+    value = values[name]
+    assert isinstance(value, int | float)
+    return float(value)

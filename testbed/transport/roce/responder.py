@@ -1,0 +1,202 @@
+"""The receiving half of a queue pair: packets in sequence into posted buffers, acknowledgements back."""
+
+from collections import deque
+from dataclasses import dataclass
+
+from testbed.transport.endpoint import Counters, Event, Failed, Received
+from testbed.transport.roce.address import Address
+from testbed.transport.roce.machine import FOLLOWS, RESPONDER, Reaction, Sequence
+from testbed.transport.roce.machine import Responder as State
+from testbed.transport.roce.parameters import Constants
+from testbed.wire.roce import (
+    ACKNOWLEDGE,
+    CREDITS_UNLIMITED,
+    NAK_INVALID_REQUEST,
+    NAK_REMOTE_ACCESS,
+    NAK_SEQUENCE,
+    RNR_NAK,
+    Aeth,
+    Header,
+    Position,
+    Verb,
+    encode,
+    psn_difference,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Receive:
+    id: int
+    tag: int
+    view: memoryview
+
+
+@dataclass(slots=True)
+class _Incoming:
+    """A message under way: where it goes, how long it is (SEND: at most), and how much of it is there."""
+
+    verb: Verb
+    receive: _Receive
+    first: int
+    length: int
+    filled: int = 0
+
+
+class _RefusedError(Exception):
+    """A packet in sequence that cannot be executed; answered by a NAK with this syndrome."""
+
+    def __init__(self, syndrome: int, reason: str) -> None:
+        super().__init__(reason)
+        self.syndrome = syndrome
+        self.reason = reason
+
+
+class Responder:
+    """Executes what comes in sequence; `acknowledgement` is what it then has to say."""
+
+    def __init__(self, constants: Constants, address: Address, counters: Counters, events: list[Event]) -> None:
+        self._constants = constants
+        self._address = address
+        self._counters = counters
+        self._events = events
+        self._state = State.LISTENING
+        self._posted: dict[int, deque[_Receive]] = {}  # by tag; with SEND, which names none, all by 0
+        self._expected = address.peer_first_psn
+        self._messages = 0
+        self._incoming: _Incoming | None = None
+        self._since_acknowledged = 0
+        self._acknowledge = False
+        self._nak: int | None = None
+
+    @property
+    def speaks(self) -> bool:
+        """An acknowledgement is due."""
+        return self._acknowledge or self._nak is not None
+
+    def post(self, id: int, tag: int, view: memoryview) -> None:
+        """Post a receive."""
+        self._posted.setdefault(self._key(tag), deque()).append(_Receive(id, tag, view))
+
+    def fail(self, reason: str) -> None:
+        """End all receives with `reason`."""
+        waiting = [self._incoming.receive] if self._incoming else []
+        waiting += [receive for queue in self._posted.values() for receive in queue]
+        self._events += [Failed(receive.id, self._address.peer, reason) for receive in waiting]
+        self._posted.clear()
+        self._incoming = self._nak = None
+        self._acknowledge = False
+
+    def acknowledgement(self) -> bytes:
+        """The packet that is due."""
+        syndrome, psn = CREDITS_UNLIMITED, self._expected - 1
+        if self._nak is not None:
+            syndrome, psn = self._nak, self._expected
+            self._counters.naks += 1
+        self._acknowledge, self._nak, self._since_acknowledged = False, None, 0
+        aeth = Aeth(syndrome, self._messages & 0xFFFFFF)
+        return encode(Header(ACKNOWLEDGE, self._address.remote_qp, psn & 0xFFFFFF, aeth=aeth))
+
+    def take(self, header: Header, count: int, asks: bool, payload: memoryview) -> str | None:
+        """Take in `count` packets that go on from `header` (more than one: middle ones); what is bad, if anything.
+
+        asks: the last of them asks for an acknowledgement.
+        """
+        ahead = psn_difference(header.psn, self._expected & 0xFFFFFF)
+        if ahead < 0:
+            self._react(Sequence.BEHIND, min(count, -ahead))
+            count += ahead
+            if count <= 0:
+                return None
+            payload = payload[-ahead * self._constants.mtu_bytes :]
+            ahead = 0
+        if ahead > 0:
+            self._react(Sequence.AHEAD, count)
+            return None
+        return self._execute(header, count, asks, payload)
+
+    def _react(self, sequence: Sequence, count: int) -> None:
+        self._state, reaction = RESPONDER[self._state, sequence]
+        match reaction:
+            case Reaction.ACKNOWLEDGE_AGAIN:
+                self._counters.duplicates += count
+                self._acknowledge = True
+            case Reaction.NAK:
+                self._counters.out_of_order += count
+                self._nak = NAK_SEQUENCE
+            case Reaction.IGNORE:
+                self._counters.out_of_order += count
+
+    def _execute(self, header: Header, count: int, asks: bool, payload: memoryview) -> str | None:
+        try:
+            incoming = self._place(header, count, len(payload))
+        except _RefusedError as refusal:
+            self._nak = refusal.syndrome
+            return refusal.reason
+        if incoming is None:
+            self._nak = RNR_NAK | self._constants.rnr_timer
+            self._state = State.GAP
+            self._counters.extra["rnr_naks"] = self._counters.extra.get("rnr_naks", 0) + 1
+            return None
+        self._react(Sequence.EXPECTED, count)
+        start = incoming.first + incoming.filled
+        incoming.receive.view[start : start + len(payload)] = payload
+        incoming.filled += len(payload)
+        self._counters.received_bytes += len(payload)
+        self._expected += count
+        self._since_acknowledged += count
+        self._acknowledge = self._acknowledge or asks or self._since_acknowledged >= self._constants.ack_every_packets
+        self._nak = None
+        if header.operation.position in (Position.LAST, Position.ONLY):
+            self._complete(incoming)
+        return None
+
+    def _place(self, header: Header, count: int, size: int) -> _Incoming | None:
+        """The message that these packets are part of, checked; None: no receive is posted for it. Raises _RefusedError."""
+        operation = header.operation
+        verb, position = operation.verb, operation.position
+        assert verb is not None
+        assert position is not None
+        mtu_bytes = self._constants.mtu_bytes
+        under_way = self._incoming.verb if self._incoming else None
+        ends = position in (Position.LAST, Position.ONLY)
+        if verb is not self._constants.verb or (verb, position) not in FOLLOWS[under_way]:
+            raise _RefusedError(NAK_INVALID_REQUEST, "bad_sequence")
+        if operation.immediate != ends:
+            raise _RefusedError(NAK_INVALID_REQUEST, "bad_sequence")
+        if (size > mtu_bytes or (position is Position.LAST and not size)) if ends else size != count * mtu_bytes:
+            raise _RefusedError(NAK_INVALID_REQUEST, "bad_length")
+        incoming = self._incoming or self._begin(header)
+        if incoming is None:
+            return None
+        left = incoming.length - incoming.filled - size
+        exact = verb is Verb.WRITE
+        if left < 0 or (exact and (left > 0 if ends else left == 0)):
+            raise _RefusedError(NAK_INVALID_REQUEST, "bad_length")
+        if ends and header.immediate != incoming.receive.tag:
+            raise _RefusedError(NAK_INVALID_REQUEST, "bad_tag")
+        if self._incoming is None:
+            self._posted[self._key(incoming.receive.tag)].popleft()
+        self._incoming = incoming
+        return incoming
+
+    def _begin(self, header: Header) -> _Incoming | None:
+        """The message that `header` begins, for the receive it goes to, which stays posted."""
+        queue = self._posted.get(header.reth.key if header.reth else 0)
+        if not queue:
+            return None
+        receive = queue[0]
+        if header.reth is None:
+            return _Incoming(Verb.SEND, receive, 0, receive.view.nbytes)
+        if header.reth.address + header.reth.length > receive.view.nbytes:
+            raise _RefusedError(NAK_REMOTE_ACCESS, "bad_access")
+        return _Incoming(Verb.WRITE, receive, header.reth.address, header.reth.length)
+
+    def _complete(self, incoming: _Incoming) -> None:
+        self._incoming = None
+        self._messages += 1
+        end, size = incoming.first + incoming.filled, incoming.receive.view.nbytes
+        missing = tuple((first, last) for first, last in ((0, incoming.first), (end, size)) if first < last)
+        self._events.append(Received(incoming.receive.id, missing))
+
+    def _key(self, tag: int) -> int:
+        return tag if self._constants.verb is Verb.WRITE else 0

@@ -1,0 +1,313 @@
+"""RoCEv2 packets: BTH with its extension headers, CNP, PSN arithmetic, padding and ICRC. Encode and decode, no state.
+
+A packet in UDP (port 4791) is `header | payload | 0-3 bytes of padding | ICRC`, where `header` is the BTH (12 bytes)
+and what its opcode calls for: RETH (16) on the first or only packet of a WRITE, ImmDt (4) on the last or only packet of
+a message with immediate data, AETH (4) on an acknowledgement, 16 reserved bytes on a CNP. All is big-endian but the ICRC.
+Source of the layouts: InfiniBand Architecture volume 1, chapter 9, and its annex A17 (RoCEv2), as the public headers of
+the Linux soft-RoCE driver have them; of the CNP: a ConnectX-4 Lx capture. Each call raises `MalformedError` on bad bytes.
+"""
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from testbed.wire import MalformedError
+
+UDP_PORT = 4791
+BTH_BYTES = 12
+RETH_BYTES = 16
+AETH_BYTES = 4
+IMMEDIATE_BYTES = 4
+CNP_RESERVED_BYTES = 16
+ICRC_BYTES = 4
+MTUS = (256, 512, 1024, 2048, 4096)
+DEFAULT_PKEY = 0xFFFF
+PSN_MODULUS = 1 << 24
+CREDITS_UNLIMITED = 0x1F  # AETH of an ACK: the responder does not count credits
+NAK_SEQUENCE = 0x60
+NAK_INVALID_REQUEST = 0x61
+NAK_REMOTE_ACCESS = 0x62
+NAK_REMOTE_OPERATION = 0x63
+RNR_NAK = 0x20  # low five bits: an index of RNR_TIMER_NS
+
+# Source: the timer table of the RNR NAK (IBTA table 45, as in soft-RoCE), in nanoseconds by code.
+RNR_TIMER_NS = tuple(
+    microseconds * 1000
+    for microseconds in (
+        *(655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680, 10240),
+        *(15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520),
+    )
+)
+
+_BTH = struct.Struct(">BBHII")
+_RETH = struct.Struct(">QII")
+_WORD = struct.Struct(">I")
+_ACK_REQUEST = 1 << 31
+_FECN = 1 << 31
+_BECN = 1 << 30
+
+
+class Verb(Enum):
+    """What a data packet does at the responder."""
+
+    SEND = auto()
+    WRITE = auto()
+
+
+class Position(Enum):
+    """Where in its message a data packet stands."""
+
+    FIRST = auto()
+    MIDDLE = auto()
+    LAST = auto()
+    ONLY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What an opcode stands for. `verb` and `position` are None for what carries no data."""
+
+    name: str
+    verb: Verb | None
+    position: Position | None
+    immediate: bool
+    header_bytes: int
+
+
+def _data_operations() -> dict[int, Operation]:
+    layout = (
+        (
+            0x00,
+            Verb.SEND,
+            (Position.FIRST, Position.MIDDLE, Position.LAST, Position.LAST, Position.ONLY, Position.ONLY),
+        ),
+        (
+            0x06,
+            Verb.WRITE,
+            (Position.FIRST, Position.MIDDLE, Position.LAST, Position.LAST, Position.ONLY, Position.ONLY),
+        ),
+    )
+    operations = {}
+    for base, verb, positions in layout:
+        for offset, position in enumerate(positions):
+            immediate = offset in (3, 5)
+            reth = verb is Verb.WRITE and position in (Position.FIRST, Position.ONLY)
+            size = BTH_BYTES + (RETH_BYTES if reth else 0) + (IMMEDIATE_BYTES if immediate else 0)
+            name = f"{verb.name} {position.name}{' with immediate' if immediate else ''}"
+            operations[base + offset] = Operation(name, verb, position, immediate, size)
+    return operations
+
+
+SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_LAST_IMMEDIATE, SEND_ONLY, SEND_ONLY_IMMEDIATE = range(0x00, 0x06)
+WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMMEDIATE, WRITE_ONLY, WRITE_ONLY_IMMEDIATE = range(0x06, 0x0C)
+ACKNOWLEDGE = 0x11
+CNP = 0x81
+
+OPERATIONS: dict[int, Operation] = {
+    **_data_operations(),
+    ACKNOWLEDGE: Operation("ACKNOWLEDGE", None, None, False, BTH_BYTES + AETH_BYTES),
+    CNP: Operation("CNP", None, None, False, BTH_BYTES + CNP_RESERVED_BYTES),
+}
+_WITH_RETH = frozenset((WRITE_FIRST, WRITE_ONLY, WRITE_ONLY_IMMEDIATE))
+
+# For `testbed.netcore.roce_decode`: by opcode, the bytes of the header (0: unknown), and bit 7 where it begins a run.
+OPCODES = bytes(
+    operation.header_bytes | (0x00 if operation.position in (Position.MIDDLE, Position.LAST) else 0x80)
+    if (operation := OPERATIONS.get(opcode))
+    else 0
+    for opcode in range(256)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reth:
+    """RDMA extended transport header: where a WRITE goes and how long the whole message is."""
+
+    address: int
+    key: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Aeth:
+    """Acknowledgement extended transport header: the syndrome, and the count of completed messages (MSN)."""
+
+    syndrome: int
+    msn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A BTH and its extensions. `pad` is how many bytes of padding follow the payload."""
+
+    opcode: int
+    destination_qp: int
+    psn: int
+    ack_request: bool = False
+    pad: int = 0
+    reth: Reth | None = None
+    aeth: Aeth | None = None
+    immediate: int | None = None
+    solicited: bool = False
+    migration: bool = False
+    fecn: bool = False
+    becn: bool = False
+    pkey: int = DEFAULT_PKEY
+
+    @property
+    def operation(self) -> Operation:
+        return OPERATIONS[self.opcode]
+
+
+def encode(header: Header) -> bytes:
+    """The bytes of `header`; raises `MalformedError` when an extension that its opcode calls for is missing or too many."""
+    operation = OPERATIONS.get(header.opcode)
+    if operation is None:
+        raise MalformedError(f"opcode {header.opcode:#04x} is not known")
+    flags = header.solicited << 7 | header.migration << 6 | header.pad << 4
+    destination = header.fecn << 31 | header.becn << 30 | header.destination_qp
+    parts = [_BTH.pack(header.opcode, flags, header.pkey, destination, header.ack_request << 31 | header.psn)]
+    if header.reth is not None:
+        parts.append(_RETH.pack(header.reth.address, header.reth.key, header.reth.length))
+    if header.aeth is not None:
+        parts.append(_WORD.pack(header.aeth.syndrome << 24 | header.aeth.msn))
+    if header.immediate is not None:
+        parts.append(_WORD.pack(header.immediate))
+    if header.opcode == CNP:
+        parts.append(bytes(CNP_RESERVED_BYTES))
+    encoded = b"".join(parts)
+    if (
+        len(encoded) != operation.header_bytes
+        or (header.reth is not None) != (header.opcode in _WITH_RETH)
+        or (header.immediate is not None) != operation.immediate
+    ):
+        raise MalformedError(f"{operation.name} has other extension headers than those given")
+    return encoded
+
+
+def decode(data: bytes) -> Header:
+    """The header whose bytes are exactly `data`; reserved bits are ignored, as IBTA asks of a receiver."""
+    if len(data) < BTH_BYTES:
+        raise MalformedError(f"{len(data)} bytes are no BTH ({BTH_BYTES})")
+    opcode, flags, pkey, destination, sequence = _BTH.unpack_from(data)
+    operation = OPERATIONS.get(opcode)
+    if operation is None:
+        raise MalformedError(f"opcode {opcode:#04x} is not known")
+    if flags & 0xF:
+        raise MalformedError(f"transport header version {flags & 0xF} is not 0")
+    if len(data) != operation.header_bytes:
+        raise MalformedError(f"{operation.name} has a header of {operation.header_bytes} bytes, not {len(data)}")
+    reth = aeth = immediate = None
+    if opcode in _WITH_RETH:
+        reth = Reth(*_RETH.unpack_from(data, BTH_BYTES))
+    if opcode == ACKNOWLEDGE:
+        word = _WORD.unpack_from(data, BTH_BYTES)[0]
+        aeth = Aeth(word >> 24, word & 0xFFFFFF)
+    if operation.immediate:
+        immediate = _WORD.unpack_from(data, operation.header_bytes - IMMEDIATE_BYTES)[0]
+    return Header(
+        opcode=opcode,
+        destination_qp=destination & 0xFFFFFF,
+        psn=sequence & 0xFFFFFF,
+        ack_request=bool(sequence & _ACK_REQUEST),
+        pad=flags >> 4 & 3,
+        reth=reth,
+        aeth=aeth,
+        immediate=immediate,
+        solicited=bool(flags & 0x80),
+        migration=bool(flags & 0x40),
+        fecn=bool(destination & _FECN),
+        becn=bool(destination & _BECN),
+        pkey=pkey,
+    )
+
+
+def cnp(destination_qp: int) -> bytes:
+    """A congestion notification packet for the sender whose queue pair is `destination_qp`."""
+    return encode(Header(CNP, destination_qp, psn=0, becn=True))
+
+
+def middle_headers(opcode: int, destination_qp: int, psn: int, count: int, ack_request: bool) -> list[bytes]:
+    """`count` headers without extensions and with consecutive PSNs; `ack_request` is for the last of them."""
+    start = _BTH.pack(opcode, 0, DEFAULT_PKEY, destination_qp, 0)[:8]
+    headers = [start + (sequence & 0xFFFFFF).to_bytes(4, "big") for sequence in range(psn, psn + count)]
+    if ack_request and headers:
+        headers[-1] = start + (psn + count - 1 & 0xFFFFFF | _ACK_REQUEST).to_bytes(4, "big")
+    return headers
+
+
+def consecutive(headers: Sequence[bytes], start: int) -> int:
+    """How many of `headers` from `start` on are those of middle packets that differ by one PSN after the other alone.
+
+    Only the last of them may ask for an acknowledgement, and none wraps around, so that the first one describes all.
+    """
+    first = headers[start]
+    if len(first) != BTH_BYTES or first[0] not in (SEND_MIDDLE, WRITE_MIDDLE) or first[8] & 0x80:
+        return 1
+    psn = int.from_bytes(first[9:], "big")
+    limit = min(len(headers) - start, PSN_MODULUS - psn)
+    while limit > 1 and len(headers[start + limit - 1]) != BTH_BYTES:
+        limit -= 1
+    joined = b"".join(headers[start : start + limit])
+    if len(joined) == BTH_BYTES * limit:
+        words = struct.unpack(f">{3 * limit}I", joined)
+        sequences = words[2::3]
+        if (
+            words[0::3].count(words[0]) == limit
+            and words[1::3].count(words[1]) == limit
+            and sequences[:-1] == tuple(range(sequences[0], sequences[0] + limit - 1))
+            and sequences[-1] & ~_ACK_REQUEST == sequences[0] + limit - 1
+        ):
+            return limit
+    count = 1
+    while count < limit and headers[start + count] == first[:8] + (first[8] << 24 | psn + count).to_bytes(4, "big"):
+        count += 1
+    return count
+
+
+def psn_difference(a: int, b: int) -> int:
+    """`a - b` of two PSNs as the shortest signed way round, from -2^23 to 2^23 - 1."""
+    return ((a - b + 0x800000) & 0xFFFFFF) - 0x800000
+
+
+def pad_bytes(payload_bytes: int) -> int:
+    """The padding after a payload of `payload_bytes`."""
+    return -payload_bytes & 3
+
+
+def packet(header: bytes, payload: bytes | memoryview) -> bytes:
+    """What goes into UDP, without the ICRC. The padding must be what `header` says."""
+    return b"".join((header, payload, bytes(header[1] >> 4 & 3)))
+
+
+def split(data: bytes | memoryview) -> tuple[bytes, memoryview]:
+    """Header and payload of what came in UDP, already without its ICRC; undoes `packet`."""
+    view = memoryview(data)
+    if len(view) < BTH_BYTES:
+        raise MalformedError(f"{len(view)} bytes are no BTH ({BTH_BYTES})")
+    operation = OPERATIONS.get(view[0])
+    if operation is None:
+        raise MalformedError(f"opcode {view[0]:#04x} is not known")
+    end = len(view) - (view[1] >> 4 & 3)
+    if end < operation.header_bytes:
+        raise MalformedError(f"{len(view)} bytes are too short for {operation.name}")
+    return bytes(view[: operation.header_bytes]), view[operation.header_bytes : end]
+
+
+def icrc(headers: bytes | memoryview, data: bytes | memoryview) -> int:
+    """The invariant CRC of one packet; it goes on the wire in little-endian order, unlike all else.
+
+    headers: the IPv4 and UDP headers (28 bytes), whose lengths already count the ICRC. data: BTH to padding. CRC-32
+    over 8 bytes of ones (in place of the LRH) and the packet, with what routers change set to ones: type of service,
+    time to live, both checksums, and the FECN/BECN byte of the BTH. Source: IBTA annex A17, as soft-RoCE has it.
+    """
+    if len(headers) != 28 or headers[0] != 0x45 or len(data) < BTH_BYTES:
+        raise MalformedError("an ICRC needs an IPv4 header without options, a UDP header and a BTH")
+    masked = bytearray(headers)
+    masked[1] = masked[8] = 0xFF
+    masked[10:12] = masked[26:28] = b"\xff\xff"
+    crc = zlib.crc32(masked, zlib.crc32(b"\xff" * 8))
+    crc = zlib.crc32(b"\xff", zlib.crc32(data[:4], crc))
+    return zlib.crc32(data[5:], crc)

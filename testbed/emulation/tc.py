@@ -47,29 +47,36 @@ class Shape:
             1000 + _NETEM_MARGIN * (self.rate_bps * self.delay_ns // 8_000_000_000 + self.queue_bytes) // _FRAME_BYTES
         )
 
-    def commands(self, device: str) -> Iterator[str]:
-        """The tc commands that set it, over whatever was there before."""
-        burst_bytes = max(1, self.rate_bps * _LATE_TIMER_NS // 8_000_000_000)
+    def set_up(self, device: str) -> Iterator[str]:
+        """The tc commands for a device that has none of it yet."""
         yield f"qdisc replace dev {device} root handle 1: htb default 1"
+        yield from self.change(device, with_netem=self.delay_ns > 0)
+
+    def change(self, device: str, *, with_netem: bool) -> Iterator[str]:
+        """The tc commands that change what `set_up` set, while packets flow."""
+        burst_bytes = max(1, self.rate_bps * _LATE_TIMER_NS // 8_000_000_000)
         yield (
             f"class replace dev {device} parent 1: classid 1:1 htb rate {self.rate_bps}bit ceil {self.rate_bps}bit "
             f"burst {burst_bytes} cburst {burst_bytes} overhead {OVERHEAD_BYTES} quantum {_QUANTUM_BYTES}"
         )
         if self.hold_sender:
             yield f"qdisc replace dev {device} parent 1:1 handle 20: bfifo limit {_HOST_QUEUE_BYTES}"
-            return
-        parent = "1:1"
-        if self.delay_ns:
+        elif with_netem:
             yield f"qdisc replace dev {device} parent 1:1 handle 10: {self._netem}"
-            parent = "10:1"
-        yield f"qdisc replace dev {device} parent {parent} handle 20: bfifo limit {self.queue_bytes}"
+            yield f"qdisc replace dev {device} parent 10:1 handle 20: bfifo limit {self.queue_bytes}"
+        else:
+            yield f"qdisc replace dev {device} parent 1:1 handle 20: bfifo limit {self.queue_bytes}"
 
-    def entry_commands(self, device: str) -> Iterator[str]:
-        """The tc commands that delay what enters at `device`."""
-        relay = relay_of(device)
-        yield f"qdisc replace dev {relay} root handle 10: {self._netem}"
+    def set_up_entry(self, device: str) -> Iterator[str]:
+        """The tc commands that delay what enters at `device`, through its relay."""
+        yield from self.change_entry(device)
         yield f"qdisc replace dev {device} clsact"
+        relay = relay_of(device)
         yield f"filter replace dev {device} ingress handle 1 prio 1 matchall action mirred egress redirect dev {relay}"
+
+    def change_entry(self, device: str) -> Iterator[str]:
+        """The tc command that changes that delay."""
+        yield f"qdisc replace dev {relay_of(device)} root handle 10: {self._netem}"
 
     @property
     def _netem(self) -> str:
@@ -93,25 +100,30 @@ class TcDriver:
         self._plan = plan
         self._graph = plan.graph
         self._outer = outer
+        self._delayed: set[int] = set()  # links with a netem; it stays when the delay becomes 0
         self._parameters = {
             link.index: link.parameters for link in plan.graph.links if plan.drivers[link.cable] == "tc"
         }
 
     def configure(self) -> None:
         """Shape all links, one tc process a namespace. Raises RunFailed (also for a kernel without netem or ifb)."""
-        relays = [relay_of(self._target(i)) for i, p in self._parameters.items() if self._from_host(i) and p.delay_ns]
-        ip_batch((f"link add name {relay} type ifb" for relay in relays), self._outer)
-        ip_batch((f"link set dev {relay} up" for relay in relays), self._outer)
-        self._apply(self._parameters)
+        commands: dict[str, list[str]] = defaultdict(list)
+        for index in self._parameters:
+            commands[self._namespace(index)] += self._shape(index).set_up(self._source(index))
+        commands[self._outer] += self._start_delaying(self._parameters)
+        in_parallel(lambda item: tc_batch(item[1], item[0]), commands.items())
 
     def set_link(self, index: int, parameters: LinkParameters) -> None:
         """Change a link while packets flow. Raises RunFailed for what tc does not do."""
         if parameters.impaired:
-            raise RunFailed(
-                f"link {self._graph.links[index].name} is carried by tc, which knows rate, delay and queue only"
-            )
+            name = self._graph.links[index].name
+            raise RunFailed(f"link {name} is carried by tc, which knows rate, delay and queue only")
         self._parameters[index] = parameters
-        self._apply([index])
+        entry = list(self._start_delaying([index]))
+        shape = self._shape(index)
+        tc_batch(shape.change(self._source(index), with_netem=index in self._delayed), self._namespace(index))
+        if self._from_host(index) and index in self._delayed:
+            tc_batch(entry or shape.change_entry(self._target(index)), self._outer)
 
     def link_down(self, cable: int) -> None:
         """Both ends lose their carrier."""
@@ -158,14 +170,14 @@ class TcDriver:
                 problems.append(f"{name}: queue of {limit} B instead of {asked}")
         return problems
 
-    def _apply(self, indices: Iterable[int]) -> None:
-        commands: dict[str, list[str]] = defaultdict(list)
-        for index in indices:
-            shape = self._shape(index)
-            commands[self._namespace(index)] += shape.commands(self._source(index))
-            if shape.hold_sender and shape.delay_ns:
-                commands[self._outer] += shape.entry_commands(self._target(index))
-        in_parallel(lambda item: tc_batch(item[1], item[0]), commands.items())
+    def _start_delaying(self, indices: Iterable[int]) -> Iterator[str]:
+        """Take note of links that have a delay from now on; make the relays of hosts' links, return their commands."""
+        fresh = [index for index in indices if self._parameters[index].delay_ns and index not in self._delayed]
+        self._delayed.update(fresh)
+        entries = [(index, self._target(index)) for index in fresh if self._from_host(index)]
+        ip_batch((f"link add name {relay_of(device)} type ifb" for _, device in entries), self._outer)
+        ip_batch((f"link set dev {relay_of(device)} up" for _, device in entries), self._outer)
+        return (command for index, device in entries for command in self._shape(index).set_up_entry(device))
 
     def _shape(self, index: int) -> Shape:
         parameters = self._parameters[index]

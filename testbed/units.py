@@ -1,60 +1,149 @@
-"""Quantities with units, parsed once at the edge into integers: nanoseconds, bytes, bits per second; `%` into fractions.
+"""Quantities with units, parsed once at the edge into integers: nanoseconds, bytes, bits per second; `%` into shares.
 
-A bare number is refused for a time, a size or a rate (0 alone needs no unit), so that no quantity is ever guessed.
-`parse_*` raise ValueError with a message that names the value and the units that would do.
+A bare number is refused for a time, a size or a rate (0 alone needs no unit), so that no quantity is ever guessed; an
+MTU alone may be bare, since everyone writes it in bytes. `parse_*` raise `QuantityError`; `format_*` are their exact
+inverses.
 """
 
 import re
 from decimal import Decimal
 
 _NUMBER = re.compile(r"\s*([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z%/µ]*)\s*")
+_MOST = 2**63 - 1
 
 DURATION_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 BYTE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 RATE_UNITS = {"bps": 1, "Kbps": 10**3, "Mbps": 10**6, "Gbps": 10**9, "Tbps": 10**12}
 
-
-def parse_duration(value: object) -> object:
-    """`10us` -> 10000 (nanoseconds)."""
-    return _parse(value, DURATION_UNITS, "a time", "10us")
-
-
-def parse_bytes(value: object) -> object:
-    """`256KiB` -> 262144 (bytes)."""
-    return _parse(value, BYTE_UNITS, "a size", "256KiB")
+_ALSO_WRITTEN = {  # what people write instead: told, never taken
+    "sec": "s", "secs": "s", "seconds": "s", "usec": "us", "msec": "ms", "nsec": "ns", "m": "min", "mins": "min",
+    "k": "KiB", "kb": "KiB", "mb": "MiB", "gb": "GiB", "kib": "KiB", "mib": "MiB", "gib": "GiB", "b": "B", "bytes": "B",
+    "bit/s": "bps", "kbit/s": "Kbps", "mbit/s": "Mbps", "gbit/s": "Gbps", "tbit/s": "Tbps",
+    "kbit": "Kbps", "mbit": "Mbps", "gbit": "Gbps", "kb/s": "Kbps", "mb/s": "Mbps", "gb/s": "Gbps", "tb/s": "Tbps",
+    "g": "Gbps",
+}  # fmt: skip
 
 
-def parse_rate(value: object) -> object:
-    """`1Gbps` -> 1000000000 (bits per second)."""
-    return _parse(value, RATE_UNITS, "a rate", "1Gbps")
+class QuantityError(ValueError):
+    """A value is not the quantity it should be; `suggestion` is a likely spelling of it, or empty."""
 
-
-def parse_fraction(value: object) -> object:
-    """`0.5%` -> 0.005; a bare number from 0 to 1 is taken as it is."""
-    if isinstance(value, str):
-        match = _NUMBER.fullmatch(value)
-        if not match or match[2] not in ("%", ""):
-            raise ValueError(f"{value!r} is not a probability (write e.g. 0.5% or 0.005)")
-        value = float(Decimal(match[1]) / (100 if match[2] else 1))
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{value!r} is not a probability (write e.g. 0.5% or 0.005)")
-    if not 0 <= value <= 1:
-        raise ValueError(f"{value!r} is not within 0 and 1 (a probability may be written 0.5% or 0.005)")
-    return float(value)
-
-
-def _parse(value: object, units: dict[str, int], what: str, example: str) -> object:
-    if isinstance(value, Quantity) or (value == 0 and not isinstance(value, bool | str)):
-        return int(value)
-    if isinstance(value, str) and (match := _NUMBER.fullmatch(value)) and match[2] in units:
-        amount = Decimal(match[1]) * units[match[2]]
-        if amount < 0:
-            raise ValueError(f"{value!r}: {what} cannot be negative")
-        if amount != amount.to_integral_value():
-            raise ValueError(f"{value!r} is finer than the smallest unit of {what}")
-        return int(amount)
-    raise ValueError(f"{value!r} is not {what}: write a number and one of {', '.join(units)}, e.g. {example}")
+    def __init__(self, message: str, suggestion: str = "") -> None:
+        super().__init__(message)
+        self.suggestion = suggestion
 
 
 class Quantity(int):
     """An integer that is already in base units and passes the parsers as it is (for values made by code)."""
+
+
+def parse_duration(value: object) -> int:
+    """`10us` -> 10000 (nanoseconds)."""
+    return _parse(value, DURATION_UNITS, "a time", "10us")
+
+
+def parse_instant(value: object) -> int:
+    """As `parse_duration`, before zero too: `-5ms` -> -5000000 (nanoseconds)."""
+    if isinstance(value, str) and value.startswith("-"):
+        return -parse_duration(value[1:])
+    return parse_duration(value)
+
+
+def parse_bytes(value: object) -> int:
+    """`256KiB` -> 262144 (bytes)."""
+    return _parse(value, BYTE_UNITS, "a size", "256KiB")
+
+
+def parse_mtu(value: object) -> int:
+    """As `parse_bytes`, and a bare number is in bytes."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return int(value)
+    return parse_bytes(value)
+
+
+def parse_rate(value: object) -> int:
+    """`1Gbps` -> 1000000000 (bits per second)."""
+    return _parse(value, RATE_UNITS, "a rate", "1Gbps")
+
+
+def parse_fraction(value: object) -> float:
+    """`0.5%` -> 0.005; a bare number from 0 to 1 is taken as it is."""
+    number = value
+    if isinstance(value, str) and (match := _NUMBER.fullmatch(value)) and match[2] in ("%", ""):
+        number = float(Decimal(match[1]) / (100 if match[2] else 1))
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise QuantityError(f"{shown(value)} is not a probability: write e.g. 0.5% or 0.005")
+    if not 0 <= number <= 1:
+        suggestion = f"{value}%" if not isinstance(value, str) and 1 < number <= 100 else ""
+        raise QuantityError(f"{shown(value)} is not a probability: it must be within 0 and 1 (0% and 100%)", suggestion)
+    return float(number)
+
+
+def format_duration(value_ns: int) -> str:
+    """10000 -> `10us`; before zero `-10us`."""
+    return _format(value_ns, ("min", "s", "ms", "us", "ns"), DURATION_UNITS)
+
+
+def format_bytes(value_bytes: int) -> str:
+    """262144 -> `256KiB`."""
+    return _format(value_bytes, ("GiB", "MiB", "KiB", "B"), BYTE_UNITS)
+
+
+def format_rate(value_bps: int) -> str:
+    """1000000000 -> `1Gbps`."""
+    return _format(value_bps, ("Tbps", "Gbps", "Mbps", "Kbps", "bps"), RATE_UNITS)
+
+
+def shown(value: object) -> str:
+    """A value of a spec as a message shows it."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "nothing"
+        case dict():
+            return "a mapping"
+        case list() | tuple():
+            return "a list"
+        case str() if len(value) > 60:
+            return repr(value[:57] + "...")
+        case str():
+            return repr(value)
+        case _:
+            return str(value)
+
+
+def _parse(value: object, units: dict[str, int], what: str, example: str) -> int:
+    if isinstance(value, Quantity) or (value == 0 and isinstance(value, int | float) and not isinstance(value, bool)):
+        return int(value)
+    suggestion = ""
+    if isinstance(value, str) and (match := _NUMBER.fullmatch(value)):
+        if match[2] in units:
+            return _scale(value, Decimal(match[1]), units[match[2]], what)
+        suggestion = _respelled(match[1], match[2], units)
+    raise QuantityError(
+        f"{shown(value)} is not {what}: write a number and one of {', '.join(units)}, e.g. {example}", suggestion
+    )
+
+
+def _scale(value: str, number: Decimal, unit: int, what: str) -> int:
+    amount = number * unit
+    if amount < 0:
+        raise QuantityError(f"{value!r}: {what} cannot be negative")
+    if amount > _MOST:
+        raise QuantityError(f"{value!r}: too great for {what}")
+    if amount != amount.to_integral_value():
+        raise QuantityError(f"{value!r} is finer than the smallest unit of {what}")
+    return int(amount)
+
+
+def _respelled(number: str, unit: str, units: dict[str, int]) -> str:
+    if not unit:
+        return ""
+    same = [known for known in units if known.lower() == unit.lower()]
+    also = _ALSO_WRITTEN.get(unit.lower(), "")
+    return number + (same[0] if same else also) if same or also in units else ""
+
+
+def _format(value: int, names: tuple[str, ...], units: dict[str, int]) -> str:
+    name = next((name for name in names if value and value % units[name] == 0), names[-1])
+    return f"{value // units[name]}{name}"

@@ -6,26 +6,31 @@ Field names carry the unit; the YAML key is the field's alias, without it. Readi
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
-from testbed.units import parse_bytes, parse_duration, parse_fraction, parse_rate
+from testbed.units import parse_bytes, parse_duration, parse_fraction, parse_instant, parse_mtu, parse_rate
 
 Nanoseconds = Annotated[int, BeforeValidator(parse_duration)]
+Instant = Annotated[int, BeforeValidator(parse_instant)]  # nanoseconds; zero: the first measured iteration's release
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+Mtu = Annotated[int, BeforeValidator(parse_mtu)]
 BitsPerSecond = Annotated[int, BeforeValidator(parse_rate)]
 Fraction = Annotated[float, BeforeValidator(parse_fraction)]
+Whole = Annotated[int, Strict()]
+Number = Annotated[float, Strict()]
+Truth = Annotated[bool, Strict()]
 
 
 class Section(BaseModel):
     """A mapping of the spec: unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
 
 
 class TopologySpec(Section):
     """`kind` names a builder of `testbed.topology`; the other keys are its parameters (checked by the builder)."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
     kind: str
 
     @property
@@ -42,7 +47,14 @@ class EcnSpec(Section):
 class LossSpec(Section):
     kind: Literal["bernoulli", "gilbert-elliott"] = "bernoulli"
     mean: Fraction
-    burst: float = 1.0
+    burst: Number = 1.0  # packets
+
+
+def _loss(value: object) -> object:
+    return {"mean": value} if isinstance(value, str | int | float) else value
+
+
+Loss = Annotated[LossSpec, BeforeValidator(_loss)]  # `loss: 0.5%` is Bernoulli's
 
 
 class LinkSpec(Section):
@@ -50,14 +62,14 @@ class LinkSpec(Section):
 
     name: str | None = None
     select: str | tuple[str, ...] = "all"
-    rate_bps: BitsPerSecond | None = Field(None, alias="rate")
-    delay_ns: Nanoseconds | None = Field(None, alias="delay")
-    jitter_ns: Nanoseconds | None = Field(None, alias="jitter")
-    reorder: bool | None = None
-    queue_bytes: Bytes | None = Field(None, alias="queue")
-    mtu_bytes: Bytes | None = Field(None, alias="mtu")
+    rate_bps: BitsPerSecond | None = Field(default=None, alias="rate")
+    delay_ns: Nanoseconds | None = Field(default=None, alias="delay")
+    jitter_ns: Nanoseconds | None = Field(default=None, alias="jitter")
+    reorder: Truth | None = None
+    queue_bytes: Bytes | None = Field(default=None, alias="queue")
+    mtu_bytes: Mtu | None = Field(default=None, alias="mtu")
     ecn: EcnSpec | None = None
-    loss: LossSpec | None = None
+    loss: Loss | None = None
     duplicate: Fraction | None = None
     corrupt: Fraction | None = None
 
@@ -73,14 +85,14 @@ class RoutingSpec(Section):
 
 
 class WorkersSpec(Section):
-    count: int = Field(ge=1)
+    count: Whole = Field(ge=1)
     placement: Literal["packed", "spread", "random"] | tuple[str, ...] = "packed"
 
 
 class TransportSpec(Section):
     """`kind` names a transport; the other keys are its constants (checked against its table in `testbed.transport`)."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
     kind: str = "roce"
     congestion: str | dict[str, Any] = "none"
     scale: Literal["auto", "none"] = "auto"
@@ -94,13 +106,13 @@ class WorkloadSpec(Section):
     kind: Literal["collective", "command"] = "collective"
     collective: Literal["allreduce", "reduce-scatter", "all-gather", "broadcast", "all-to-all"] = "allreduce"
     algorithm: str | None = None  # None: the collective's first
-    size_bytes: Bytes | None = Field(None, alias="size")
+    size_bytes: Bytes | None = Field(default=None, alias="size")
     dtype: Literal["float32", "float16", "int32"] = "float32"
     gradients: str = "random"
-    root: int = 0
-    compute_ns: Nanoseconds = Field(0, alias="compute")
-    iterations: int = Field(20, ge=1)
-    warmup: int = Field(3, ge=0)
+    root: Whole = 0
+    compute_ns: Nanoseconds = Field(default=0, alias="compute")
+    iterations: Whole = Field(default=20, ge=1)
+    warmup: Whole = Field(default=3, ge=0)
     command: str | tuple[str, ...] | None = None
 
 
@@ -110,43 +122,43 @@ class TrafficSpec(Section):
     kind: Literal["constant", "incast"]
     source: str | tuple[str, ...] = Field(alias="from")
     target: str = Field(alias="to")
-    rate_bps: BitsPerSecond | None = Field(None, alias="rate")
-    size_bytes: Bytes | None = Field(None, alias="size")
-    every_ns: Nanoseconds | None = Field(None, alias="every")
-    packet_bytes: Bytes = Field(1024, alias="packet")
-    start_ns: Nanoseconds = Field(0, alias="start")
-    stop_ns: Nanoseconds | None = Field(None, alias="stop")
+    rate_bps: BitsPerSecond | None = Field(default=None, alias="rate")
+    size_bytes: Bytes | None = Field(default=None, alias="size")
+    every_ns: Nanoseconds | None = Field(default=None, alias="every")
+    packet_bytes: Bytes = Field(default=1024, alias="packet")
+    start_ns: Instant = Field(default=0, alias="start")
+    stop_ns: Instant | None = Field(default=None, alias="stop")
 
 
 class FaultSpec(Section):
     """A fault; which keys go with which kind is checked in `testbed.spec.checks`."""
 
     kind: Literal["stall", "slow", "kill", "link-down", "link-set"]
-    worker: int | tuple[int, ...] | Literal["all"] | None = None
+    worker: Whole | tuple[Whole, ...] | Literal["all"] | None = None
     select: str | tuple[str, ...] | None = None
-    at_ns: Nanoseconds | None = Field(None, alias="at")
-    for_ns: Nanoseconds | None = Field(None, alias="for")
+    at_ns: Instant | None = Field(default=None, alias="at")
+    for_ns: Nanoseconds | None = Field(default=None, alias="for")
     probability: Fraction | None = None
-    factor: float | None = None
+    factor: Number | None = None
     of: Literal["iteration", "step"] | None = None
-    rate_bps: BitsPerSecond | None = Field(None, alias="rate")
-    delay_ns: Nanoseconds | None = Field(None, alias="delay")
-    jitter_ns: Nanoseconds | None = Field(None, alias="jitter")
-    queue_bytes: Bytes | None = Field(None, alias="queue")
+    rate_bps: BitsPerSecond | None = Field(default=None, alias="rate")
+    delay_ns: Nanoseconds | None = Field(default=None, alias="delay")
+    jitter_ns: Nanoseconds | None = Field(default=None, alias="jitter")
+    queue_bytes: Bytes | None = Field(default=None, alias="queue")
     ecn: EcnSpec | None = None
-    loss: LossSpec | None = None
+    loss: Loss | None = None
     duplicate: Fraction | None = None
     corrupt: Fraction | None = None
 
 
 class CaptureSpec(Section):
     select: tuple[str, ...]
-    snap_bytes: Bytes = Field(65_535, alias="snap")
+    snap_bytes: Bytes = Field(default=65_535, alias="snap")
 
 
 class LimitsSpec(Section):
-    wall_ns: Nanoseconds = Field(600_000_000_000, alias="wall")
-    stall_ns: Nanoseconds = Field(30_000_000_000, alias="stall")
+    wall_ns: Nanoseconds = Field(default=600_000_000_000, alias="wall")
+    stall_ns: Nanoseconds = Field(default=30_000_000_000, alias="stall")
 
 
 class ExpectSpec(Section):
@@ -155,9 +167,9 @@ class ExpectSpec(Section):
     metric: str
     of: dict[str, Any] = Field(default_factory=dict)
     to: dict[str, Any] | None = None
-    at_most: float | None = None
-    at_least: float | None = None
-    equals: float | str | None = None
+    at_most: Number | None = None
+    at_least: Number | None = None
+    equals: Number | str | None = None
 
 
 class Spec(Section):
@@ -165,8 +177,8 @@ class Spec(Section):
 
     name: str
     engine: Literal["emulation", "simulation"] = "emulation"
-    seed: int = 1
-    time_dilation: int | Literal["auto"] = "auto"
+    seed: Whole = 1
+    time_dilation: Whole | Literal["auto"] = "auto"
     topology: TopologySpec
     links: tuple[LinkSpec, ...] = ()
     switches: SwitchesSpec = SwitchesSpec()
@@ -178,6 +190,6 @@ class Spec(Section):
     faults: tuple[FaultSpec, ...] = ()
     capture: CaptureSpec | None = None
     limits: LimitsSpec = LimitsSpec()
-    repeat: int = Field(1, ge=1)
+    repeat: Whole = Field(default=1, ge=1)
     sweep: dict[str, Any] | tuple[dict[str, Any], ...] | None = None
     expect: tuple[ExpectSpec, ...] = ()

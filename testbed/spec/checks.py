@@ -1,0 +1,213 @@
+"""What must hold of a spec as a whole: ranks fit their hosts, the workload makes sense, expectations can be judged."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from testbed import transport
+from testbed.collective import ALGORITHMS, algorithms_for
+from testbed.plugins import is_reference
+from testbed.results.model import Result
+from testbed.spec.errors import closest, listed
+from testbed.spec.findings import Findings
+from testbed.spec.model import ExpectSpec, Spec, WorkloadSpec
+from testbed.spec.network_checks import Network, check_network, network
+from testbed.spec.words import branches
+from testbed.units import shown
+
+TRANSPORTS = getattr(transport, "TRANSPORTS", {})
+CONTROLLERS = ("ecmp",)
+ROCE_MTUS_BYTES = (256, 512, 1024, 2048, 4096)  # IBTA: the payload of a packet
+ROCE_HEADER_BYTES = 80  # IP, UDP, BTH, RETH, ImmDt and ICRC, rounded up
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+GRADIENTS = ("random", "digits-mlp")
+_ELEMENT_BYTES = {"float32": 4, "float16": 2, "int32": 4}
+_COLLECTIVE_KEYS = ("collective", "algorithm", "size", "dtype", "gradients", "root", "compute")
+
+
+def check(spec: Spec, findings: Findings) -> None:
+    """Report all that is wrong with `spec`, which was read from the tree of `findings`."""
+    net = network(spec, findings)
+    _check_names(spec, findings)
+    _check_limits(spec, findings)
+    _check_workers(net)
+    _check_transport(net)
+    if spec.workload is not None:
+        _check_workload(spec, spec.workload, findings)
+    check_network(net)
+
+
+def check_expectations(expect: Sequence[ExpectSpec], sweep: Sequence[Mapping[str, Any]], findings: Findings) -> None:
+    """Report what is wrong with `expect`; `sweep` are the points' values (none: there is no sweep)."""
+    metrics = [path for path, _ in _leaves(Result)]
+    for index, one in enumerate(expect):
+        path = ("expect", index)
+        if one.metric not in metrics:
+            message = f"result.json has no {one.metric!r}, but e.g. cct_ns.p50, busbw_bps.ring, wrong"
+            findings.add((*path, "metric"), message, closest(one.metric, metrics))
+        bounds = {"at_most": one.at_most, "at_least": one.at_least, "equals": one.equals}
+        if all(bound is None for bound in bounds.values()):
+            findings.add(path, "expects nothing: give at_most, at_least or equals")
+        if one.at_most is not None and one.at_least is not None and one.at_least > one.at_most:
+            findings.add((*path, "at_least"), "is more than at_most")
+        for key, point in (("of", one.of), ("to", one.to)):
+            if point is not None:
+                _check_point((*path, key), point, sweep, findings)
+
+
+def _check_point(
+    path: tuple[str | int, ...], point: Mapping[str, Any], sweep: Sequence[Mapping[str, Any]], findings: Findings
+) -> None:
+    swept = list(dict.fromkeys(key for values in sweep for key in values))
+    known = True
+    for key, value in point.items():
+        values = [row[key] for row in sweep if key in row]
+        if key not in swept:
+            what = f"the sweep has {listed(swept)}" if swept else "there is no sweep"
+            findings.add((*path, key), f"is not swept: {what}", closest(key, swept), at_key=True)
+            known = False
+        elif value not in values:
+            texts = list(dict.fromkeys(str(v) for v in values))
+            message = f"{shown(value)} is not among its values in the sweep: {listed(texts)}"
+            findings.add((*path, key), message, closest(value, texts) if isinstance(value, str) else "")
+            known = False
+    if known and point and not any(all(values.get(k) == v for k, v in point.items()) for values in sweep):
+        findings.add(path, "no point of the sweep has all of these values")
+
+
+def _leaves(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The paths of a result that lead to one value."""
+    for name, field in model.model_fields.items():
+        path = prefix + (field.alias or name)
+        parts = [b for b in branches(field.annotation) if isinstance(b, type) and issubclass(b, BaseModel)]
+        if parts:
+            yield from _leaves(parts[0], path + ".")
+        else:
+            yield path, field.annotation
+
+
+def _check_names(spec: Spec, findings: Findings) -> None:
+    if not _SAFE_NAME.fullmatch(spec.name) and not findings.set_aside("name"):
+        safe = re.sub(r"[^A-Za-z0-9._-]+", "-", spec.name).strip("-._")[:100]
+        message = f"{shown(spec.name)} names a folder: letters, digits, dots, dashes, underscores; at most 100"
+        findings.add(("name",), message, safe)
+    if spec.switches.controller not in CONTROLLERS:
+        message = f"no controller is called {spec.switches.controller!r}: there is {listed(CONTROLLERS)}"
+        findings.add(("switches", "controller"), message, closest(spec.switches.controller, CONTROLLERS))
+
+
+def _check_limits(spec: Spec, findings: Findings) -> None:
+    if spec.limits.wall_ns == 0:
+        findings.add(("limits", "wall"), "is 0: the run would end before it begins")
+    if spec.limits.stall_ns == 0:
+        findings.add(("limits", "stall"), "is 0: every wait would be a stall")
+    if spec.time_dilation != "auto" and spec.time_dilation < 1:
+        message = f"is {spec.time_dilation} and must be at least 1: it makes the network slower, never faster"
+        findings.add(("time_dilation",), message, "auto")
+    if not 0 <= spec.seed < 2**63:
+        findings.add(("seed",), f"is {spec.seed} and must be from 0 to 2^63 - 1")
+
+
+def _check_workers(net: Network) -> None:
+    spec, findings, workers = net.spec, net.findings, net.spec.workers
+    if workers is None:
+        if spec.workload is not None:
+            findings.add(("workers",), "is missing: a workload needs ranks, e.g. workers: {count: 8}")
+        return
+    if spec.workload is not None and spec.workload.kind == "collective" and workers.count < 2:
+        findings.add(("workers", "count"), "is 1 and a collective needs at least 2 ranks")
+    placement = workers.placement
+    if isinstance(placement, str):
+        if net.graph is not None and workers.count > len(net.graph.hosts):
+            hosts = len(net.graph.hosts)
+            message = f"{workers.count} workers on {hosts} hosts: a host takes one"
+            findings.add(("workers", "count"), message, str(hosts))
+        return
+    if len(placement) != workers.count and not findings.incomplete("workers"):
+        message = f"names {len(placement)} hosts for {workers.count} workers"
+        findings.add(("workers", "placement"), message, f"count: {len(placement)}")
+    for rank, host in enumerate(placement):
+        if net.host(("workers", "placement", rank), host) and host in placement[:rank]:
+            message = f"{host!r} already has rank {placement.index(host)}: a host takes one"
+            findings.add(("workers", "placement", rank), message)
+
+
+def _check_transport(net: Network) -> None:
+    """RoCE's MTU is a payload; with its headers it must fit every link."""
+    transport = net.spec.transport
+    if transport.kind != "roce" or net.findings.set_aside("transport.mtu"):
+        return
+    default = next(p.default for p in TRANSPORTS["roce"].parameters if p.name == "mtu")
+    mtu = int(transport.parameters.get("mtu", default))
+    if mtu not in ROCE_MTUS_BYTES:
+        near = min(ROCE_MTUS_BYTES, key=lambda known: abs(known - mtu))
+        message = f"{mtu} is not a RoCE MTU: one of {', '.join(map(str, ROCE_MTUS_BYTES))} bytes of payload"
+        net.findings.add(("transport", "mtu"), message, str(near))
+        return
+    if net.graph is None or net.findings.incomplete("links"):
+        return
+    tightest = min(net.graph.links, key=lambda link: link.parameters.mtu_bytes)
+    room = tightest.parameters.mtu_bytes
+    if mtu + ROCE_HEADER_BYTES > room:
+        needed = -(-(mtu + ROCE_HEADER_BYTES) // 100) * 100
+        fitting = [known for known in ROCE_MTUS_BYTES if known + ROCE_HEADER_BYTES <= room]
+        message = f"{mtu} does not fit the link {tightest.name} of mtu {room}: set the links' mtu to {needed}"
+        net.findings.add(("transport", "mtu"), message, str(fitting[-1]) if fitting else "")
+
+
+def _check_workload(spec: Spec, workload: WorkloadSpec, findings: Findings) -> None:
+    given = {WorkloadSpec.model_fields[name].alias or name for name in workload.model_fields_set}
+    if workload.kind == "command":
+        if not workload.command:
+            message = "is missing: the program each rank runs" if workload.command is None else "is empty"
+            findings.add(("workload", "command"), f"{message}, e.g. command: [python3, train.py]")
+        for key in _COLLECTIVE_KEYS:
+            if key in given:
+                findings.add(("workload", key), "does not go with kind: command", at_key=True)
+        return
+    if "command" in given:
+        findings.add(("workload", "command"), "goes with kind: command", "kind: command", at_key=True)
+    _check_algorithm(workload, findings)
+    _check_size(workload, findings)
+    if spec.workers is not None and not 0 <= workload.root < spec.workers.count:
+        last = spec.workers.count - 1
+        findings.add(("workload", "root"), f"there is no rank {workload.root}: ranks are 0 to {last}")
+
+
+def _check_algorithm(workload: WorkloadSpec, findings: Findings) -> None:
+    name, path = workload.algorithm, ("workload", "algorithm")
+    if name is None or is_reference(name):
+        return
+    serving = algorithms_for(workload.collective)
+    if name.endswith(".xml"):
+        findings.add(path, "MSCCL XML is not supported yet")
+    elif name not in ALGORITHMS:
+        message = f"no algorithm is called {name!r}: {workload.collective} has {listed(serving)}"
+        findings.add(path, message, closest(name, ALGORITHMS))
+    elif name not in serving:
+        message = f"{name} does not do {workload.collective}, which has {listed(serving)}"
+        findings.add(path, message, serving[0])
+
+
+def _check_size(workload: WorkloadSpec, findings: Findings) -> None:
+    size, path = workload.size_bytes, ("workload", "size")
+    file = workload.gradients.endswith((".npy", ".npz"))
+    if workload.gradients not in GRADIENTS and not file:
+        message = f"{workload.gradients!r} is neither {', '.join(GRADIENTS)} nor a .npy or .npz file"
+        findings.add(("workload", "gradients"), message, closest(workload.gradients, GRADIENTS))
+        return
+    if workload.gradients == "random" and size is None:
+        findings.add(path, "is missing: how many bytes the collective moves, e.g. size: 1MiB")
+    elif workload.gradients != "random" and not file and size is not None:
+        message = f"{workload.gradients} has a size of its own: leave this out"
+        findings.add(path, message, at_key=True)
+    elif workload.gradients != "random" and workload.dtype == "int32":
+        findings.add(("workload", "dtype"), "gradients are not whole numbers: only `random` has int32", "float32")
+    element = _ELEMENT_BYTES[workload.dtype]
+    if size == 0:
+        findings.add(path, "is 0: nothing to move")
+    elif size is not None and size % element:
+        message = f"{size} bytes are not a whole number of {workload.dtype} elements of {element}"
+        findings.add(path, message, f"{-(-size // element) * element}B")

@@ -1,0 +1,68 @@
+"""What is wrong with a spec, all of it at once: each error with its place, its key and a suggestion."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from testbed.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where something was written: line and column from 1. `option` is the command line's part that set it instead.
+
+    swept: it is a value of the spec's `sweep` (the place is that value's).
+    """
+
+    line: int
+    column: int
+    option: str = ""
+    swept: bool = False
+
+    @property
+    def replaced(self) -> bool:
+        """Whether it took the place of what the file says."""
+        return bool(self.option) or self.swept
+
+
+@dataclass(frozen=True, slots=True)
+class SpecError:
+    """One mistake. `key` is its dotted path as `-S` takes it; `option` names the command line's part it came from."""
+
+    line: int
+    column: int
+    key: str
+    message: str
+    suggestion: str = ""
+    option: str = ""
+
+    def text(self, file: str) -> str:
+        """`file:line:column: key: what is wrong (did you mean …?)`."""
+        place = self.option or f"{file}:{self.line}:{self.column}"
+        key = f"{self.key}: " if self.key else ""
+        mean = f" (did you mean {self.suggestion}?)" if self.suggestion else ""
+        return f"{place}: {key}{self.message}{mean}"
+
+
+class SpecErrors(UsageError):  # noqa: N818 - they are many
+    """All mistakes of one spec, in the order of their places."""
+
+    def __init__(self, file: str, errors: Iterable[SpecError]) -> None:
+        self.file = file
+        self.errors: tuple[SpecError, ...] = tuple(
+            sorted(dict.fromkeys(errors), key=lambda e: (e.option != "", e.line, e.column, e.key, e.message))
+        )
+        super().__init__("\n".join(error.text(file) for error in self.errors))
+
+
+def closest(word: object, choices: Iterable[str]) -> str:
+    """The choice that `word` was probably meant to be, or an empty string."""
+    by_lower = {choice.lower(): choice for choice in choices}
+    found = get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else ""
+
+
+def listed(choices: Sequence[str], most: int = 12) -> str:
+    """Choices for a message, cut when there are many."""
+    more = f", … ({len(choices)} in all)" if len(choices) > most else ""
+    return ", ".join(choices[:most]) + more

@@ -1,0 +1,85 @@
+"""Files that a spec names: looked for beside the spec, then in the current folder, and made absolute."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from testbed.plugins import is_reference
+from testbed.spec.document import Node, Step
+from testbed.spec.findings import Findings
+
+_OWN_KEYS = ("topology.kind", "transport.kind", "workload.algorithm")
+_DATA_KEYS = {"workload.gradients": (".npy", ".npz"), "workload.algorithm": (".xml",)}
+
+
+def find_file(name: str, folder: Path) -> Path | None:
+    """The absolute path of the file `name`, beside the spec in `folder` or else in the current folder."""
+    for start in (folder, Path.cwd()):
+        if (start / name).is_file():
+            return (start / name).resolve()
+    return None
+
+
+def make_absolute(findings: Findings, folder: Path) -> None:
+    """Replace the file names in the tree by absolute paths, so that the spec can be read anywhere."""
+    _visit(findings, findings.root, (), "", folder)
+    sweep = findings.root.child("sweep")
+    for path, union in _sweeps(sweep):
+        for key, values in list(union.items()) if isinstance(union, dict) else []:
+            _visit_swept(findings, key, values, ("sweep", *path, key), folder)
+
+
+def _sweeps(sweep: Node | None) -> list[tuple[tuple[Step, ...], Any]]:
+    if sweep is None:
+        return []
+    unions = (
+        [((), sweep)] if isinstance(sweep.value, dict) else [((i,), part) for i, part in enumerate(sweep.children())]
+    )
+    zips = [((*path, "zip"), part.child("zip")) for path, part in unions]
+    return [(path, part.value) for path, part in [*unions, *zips] if part is not None]
+
+
+def _visit_swept(findings: Findings, key: str, values: Node, path: tuple[Step, ...], folder: Path) -> None:
+    for index, value in enumerate(values.children() if isinstance(values.value, list) else []):
+        _visit(findings, value, (*path, index), key, folder)
+
+
+def _visit(findings: Findings, node: Node, path: tuple[Step, ...], key: str, folder: Path) -> None:
+    if isinstance(node.value, dict):
+        for step, child in node.value.items():
+            if step != "sweep" or path:
+                _visit(findings, child, (*path, step), f"{key}.{step}" if key else step, folder)
+    elif key == "workload.command":
+        node.value = _command(node, folder)
+    elif isinstance(node.value, str):
+        file, name = node.value, ""
+        if key in _OWN_KEYS and is_reference(node.value):
+            file, colon, name = node.value.rpartition(":")
+            name = colon + name
+        elif not node.value.endswith(_DATA_KEYS.get(key, ())) or key not in _DATA_KEYS:
+            return
+        found = find_file(file, folder)
+        if found:
+            node.value = f"{found}{name}"
+        else:
+            findings.add(path, f"there is no file {file!r} beside the spec or in the current folder")
+            findings.drop(path[:-1] if path[-1] == "kind" else path)
+
+
+def _command(node: Node, folder: Path) -> Any:
+    """The words of a command, those that name a file (and look like it) made absolute."""
+    if isinstance(node.value, str):
+        try:
+            words = shlex.split(node.value)
+        except ValueError:
+            return node.value
+        return shlex.join(_word(word, folder) for word in words)
+    if isinstance(node.value, list):
+        for part in node.value:
+            part.value = _word(part.value, folder) if isinstance(part.value, str) else part.value
+    return node.value
+
+
+def _word(word: str, folder: Path) -> str:
+    found = find_file(word, folder) if "." in word else None
+    return str(found) if found else word

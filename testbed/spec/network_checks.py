@@ -1,0 +1,274 @@
+"""What must hold of a spec and its network: links, traffic, faults and capture name what is there and can be done."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from testbed.spec.document import Step
+from testbed.spec.errors import closest, listed
+from testbed.spec.findings import Findings
+from testbed.spec.model import FaultSpec, LinkSpec, Spec, TrafficSpec
+from testbed.spec.words import fields
+from testbed.topology import build
+from testbed.topology.graph import Graph
+from testbed.topology.links import apply_links
+from testbed.topology.parameters import TopologyError
+from testbed.topology.select import SelectError, select
+
+FRAME_OVERHEAD_BYTES = 18  # Ethernet's header and FCS
+MTU_BYTES = range(256, 65_536)
+_MEANT = re.compile(r"did you mean '?([^'?]+)'?\?")
+_LINK_KEYS = ("rate", "delay", "jitter", "queue", "ecn", "loss", "duplicate", "corrupt")
+
+
+@dataclass(frozen=True, slots=True)
+class FaultKeys:
+    """The keys that a kind of fault needs, those of which it needs one, and those it may have besides."""
+
+    needs: tuple[str, ...]
+    one_of: tuple[str, ...] = ()
+    may: tuple[str, ...] = ()
+
+
+FAULTS = {
+    "stall": FaultKeys(("worker", "probability"), ("for", "factor"), ("of",)),
+    "slow": FaultKeys(("worker", "factor")),
+    "kill": FaultKeys(("worker", "at")),
+    "link-down": FaultKeys(("select", "at"), (), ("for",)),
+    "link-set": FaultKeys(("select", "at"), _LINK_KEYS, ("for", *_LINK_KEYS)),
+}
+TRAFFIC = {"constant": ("rate", ("size", "every")), "incast": ("size", ("rate",))}
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A spec with the graph that its topology makes, links set as it says; None where the topology is wrong."""
+
+    spec: Spec
+    graph: Graph | None
+    findings: Findings
+
+    def select(self, path: Sequence[Step], selector: str | Sequence[str]) -> tuple[int, ...]:
+        """The directed links that a selector means; what selects nothing is reported at `path`."""
+        if self.graph is None:
+            return ()
+        found: set[int] = set()
+        for index, one in enumerate([selector] if isinstance(selector, str) else selector):
+            try:
+                found.update(select(self.graph, one))
+            except SelectError as error:
+                message, suggestion = _told(error.message, error.hint)
+                where = path if isinstance(selector, str) else (*path, index)
+                self.findings.add(where, message, suggestion)
+        return tuple(sorted(found))
+
+    def host(self, path: Sequence[Step], name: str) -> bool:
+        """Whether `name` is a host; if not, that is reported."""
+        if self.graph is None or name in self.graph.hosts:
+            return True
+        what = "is a switch" if name in self.graph.nodes else "is no host of this network"
+        self.findings.add(
+            path, f"{name!r} {what}: hosts are {listed(self.graph.hosts)}", closest(name, self.graph.hosts)
+        )
+        return False
+
+
+def network(spec: Spec, findings: Findings) -> Network:
+    """The network of `spec`; what is wrong with its topology or its selectors is reported."""
+    graph = None
+    if not findings.set_aside("topology"):
+        try:
+            graph = build(spec.topology)
+        except TopologyError as error:
+            message, suggestion = _told(error.message, error.hint, error.key)
+            path = ("topology", *(int(step) if step.isdecimal() else step for step in error.key.split(".")))
+            findings.add(path, message, suggestion)
+        except Exception as error:  # one's own builder may raise anything
+            findings.add(("topology", "kind"), f"{spec.topology.kind} failed: {type(error).__name__}: {error}")
+    plain = Network(spec, graph, findings)
+    usable = [link for i, link in enumerate(spec.links) if plain.select(("links", i, "select"), link.select)]
+    if graph is not None:
+        graph = apply_links(graph, (link for link in usable if not _partly_unknown(graph, link)))
+    return Network(spec, graph, findings)
+
+
+def check_network(net: Network) -> None:
+    """Report what is wrong with links, traffic, faults and capture."""
+    names: dict[str, int] = {}
+    for index, link in enumerate(net.spec.links):
+        path = ("links", index)
+        if link.name is not None and names.setdefault(link.name, index) != index:
+            net.findings.add((*path, "name"), f"two entries are called {link.name!r}")
+        if not link.model_fields_set - {"name", "select"}:
+            net.findings.add(
+                path,
+                f"sets nothing: give it one of {', '.join(k for k in fields(LinkSpec) if k not in ('name', 'select'))}",
+            )
+        if link.mtu_bytes is not None and link.mtu_bytes not in MTU_BYTES:
+            net.findings.add((*path, "mtu"), f"is {link.mtu_bytes} and must be from {MTU_BYTES[0]} to {MTU_BYTES[-1]}")
+        _check_link(net, path, link)
+    _check_links_together(net)
+    for index, traffic in enumerate(net.spec.traffic):
+        _check_traffic(net, ("traffic", index), traffic)
+    for index, fault in enumerate(net.spec.faults):
+        _check_fault(net, ("faults", index), fault)
+    if net.spec.capture is not None:
+        net.select(("capture", "select"), net.spec.capture.select)
+        if net.spec.capture.snap_bytes == 0:
+            net.findings.add(("capture", "snap"), "is 0: how many bytes of each packet to keep, e.g. 128B")
+
+
+def _check_link(net: Network, path: tuple[Step, ...], entry: LinkSpec | FaultSpec) -> None:
+    """What is wrong with an entry's keys whatever else holds."""
+    add = net.findings.add
+    if entry.rate_bps == 0:
+        add((*path, "rate"), "a rate of 0 carries nothing: a link that is down is a fault of kind link-down")
+    if entry.ecn is not None and entry.ecn.min_bytes > entry.ecn.max_bytes:
+        add((*path, "ecn", "min"), "is more than max: marking begins at min and reaches its probability at max")
+    loss = entry.loss
+    if loss is None:
+        return
+    burst = (*path, "loss", "burst")
+    if loss.burst < 1:
+        add(burst, f"is {loss.burst:g} and must be at least 1: it is the mean length of a burst, in packets")
+    elif loss.kind == "bernoulli" and "burst" in loss.model_fields_set:
+        add(burst, "bernoulli losses come alone: only gilbert-elliott has a burst", "kind: gilbert-elliott")
+    elif loss.kind == "gilbert-elliott" and loss.mean >= 1:
+        add((*path, "loss", "mean"), "gilbert-elliott cannot lose everything: its mean must be under 100%")
+    elif loss.kind == "gilbert-elliott" and loss.burst < loss.mean / (1 - loss.mean):
+        least = loss.mean / (1 - loss.mean)
+        add(burst, f"is {loss.burst:g}: a mean loss of {loss.mean:g} needs bursts of at least {least:.3g} packets")
+
+
+def _check_links_together(net: Network) -> None:
+    """What is wrong with links once all entries are applied, told at the last entry that has a part in it."""
+    graph = net.graph
+    if graph is None or net.findings.incomplete("links"):
+        return
+    told = set()
+    for link in graph.links:
+        parameters = link.parameters
+        frame = parameters.mtu_bytes + FRAME_OVERHEAD_BYTES
+        if parameters.queue_bytes < frame:
+            message = f"{parameters.queue_bytes} bytes hold no frame of {frame} (an MTU of {parameters.mtu_bytes})"
+            told.add((_setter(net, link.index, "queue", "mtu"), message, f"{frame}B"))
+        if parameters.jitter_ns > parameters.delay_ns:
+            message = f"is more than the delay of {parameters.delay_ns} ns: a packet cannot arrive before it left"
+            told.add((_setter(net, link.index, "jitter", "delay"), message, ""))
+    for path, message, suggestion in sorted(told):
+        net.findings.add(path, message, suggestion)
+
+
+def _setter(net: Network, link: int, *keys: str) -> tuple[Step, ...]:
+    """Where the last of the entries that select a link sets the first of `keys` that one does."""
+    assert net.graph is not None
+    for key in keys:
+        for index in reversed(range(len(net.spec.links))):
+            entry = net.spec.links[index]
+            given = {
+                field.alias or name for name, field in LinkSpec.model_fields.items() if name in entry.model_fields_set
+            }
+            if key in given and link in select(net.graph, entry.select):
+                return ("links", index, key)
+    return ("links",)
+
+
+def _check_traffic(net: Network, path: tuple[Step, ...], traffic: TrafficSpec) -> None:
+    add = net.findings.add
+    sources = (traffic.source,) if isinstance(traffic.source, str) else traffic.source
+    for index, source in enumerate(sources):
+        where = (*path, "from") if isinstance(traffic.source, str) else (*path, "from", index)
+        if net.host(where, source) and source == traffic.target:
+            add(where, f"{source!r} is also where it goes: a host does not send to itself over the network")
+    net.host((*path, "to"), traffic.target)
+    if not sources:
+        add((*path, "from"), "names no host")
+    given = _given(traffic)
+    needs, refuses = TRAFFIC[traffic.kind]
+    if needs not in given:
+        add((*path, needs), f"is missing: {traffic.kind} traffic needs it")
+    for key in refuses:
+        if key in given:
+            add((*path, key), f"does not go with {traffic.kind} traffic", at_key=True)
+    if traffic.kind == "incast" and "every" not in given:
+        add((*path, "every"), "is missing: incast traffic needs it, e.g. every: 10ms")
+    for key, value in (("rate", traffic.rate_bps), ("size", traffic.size_bytes), ("every", traffic.every_ns)):
+        if value == 0:
+            add((*path, key), "is 0, so nothing would be sent")
+    if traffic.packet_bytes == 0:
+        add((*path, "packet"), "is 0: how many bytes a packet carries, e.g. 1024B")
+    if traffic.stop_ns is not None and traffic.stop_ns <= traffic.start_ns:
+        add((*path, "stop"), "is not after start")
+
+
+def _check_fault(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None:
+    add = net.findings.add
+    keys, given = FAULTS[fault.kind], _given(fault) - {"kind"}
+    allowed = {*keys.needs, *keys.one_of, *keys.may}
+    for key in keys.needs:
+        if key not in given:
+            add((*path, key), f"is missing: a {fault.kind} needs {_and(keys.needs)}")
+    if keys.one_of and not given & set(keys.one_of):
+        add(path, f"a {fault.kind} needs one of {', '.join(keys.one_of)}")
+    for key in given - allowed:
+        add((*path, key), f"does not go with {fault.kind}, which takes {_and(sorted(allowed))}", at_key=True)
+    if fault.kind == "stall" and {"for", "factor"} <= given:
+        add(
+            (*path, "factor"),
+            "a stall lasts either `for` a time or a `factor` of its uncongested time, not both",
+            at_key=True,
+        )
+    if fault.factor is not None and fault.factor < 1:
+        add((*path, "factor"), f"is {fault.factor:g} and must be at least 1: it makes slower")
+    if fault.for_ns == 0:
+        add((*path, "for"), "lasts no time")
+    if fault.select is not None:
+        net.select((*path, "select"), fault.select)
+    _check_workers(net, (*path, "worker"), fault.worker)
+    _check_link(net, path, fault)
+
+
+def _check_workers(net: Network, path: tuple[Step, ...], worker: int | tuple[int, ...] | str | None) -> None:
+    if worker is None or net.findings.incomplete("workers"):
+        return
+    if net.spec.workers is None:
+        net.findings.add(path, "there are no workers")
+        return
+    last = net.spec.workers.count - 1
+    ranks = worker if isinstance(worker, tuple) else () if isinstance(worker, str) else (worker,)
+    for index, rank in enumerate(ranks):
+        if not 0 <= rank <= last:
+            where = (*path, index) if isinstance(worker, tuple) else path
+            net.findings.add(
+                where, f"there is no worker {rank}: ranks are 0 to {last}", str(last) if rank == last + 1 else ""
+            )
+    if worker == ():
+        net.findings.add(path, "names no worker")
+
+
+def _given(section: TrafficSpec | FaultSpec) -> set[str]:
+    """The keys that were given, as YAML has them."""
+    named = type(section).model_fields
+    return {named[name].alias or name for name in section.model_fields_set}
+
+
+def _partly_unknown(graph: Graph, link: LinkSpec) -> bool:
+    try:
+        select(graph, link.select)
+    except SelectError:
+        return True
+    return False
+
+
+def _told(message: str, hint: str, key: str = "") -> tuple[str, str]:
+    """An error's message and hint as message and suggestion."""
+    if meant := _MEANT.fullmatch(hint):
+        return message, meant[1]
+    if key and hint.startswith(f"{key}: "):
+        return message, hint
+    return (f"{message}: {hint}" if hint else message), ""
+
+
+def _and(words: Collection[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

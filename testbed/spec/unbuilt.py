@@ -1,0 +1,47 @@
+"""What the contract names and this version has not built yet: refused by name, never ignored.
+
+A part that gets built takes its line out of these tables.
+"""
+
+from testbed.spec.document import Node, Step
+from testbed.spec.findings import Findings
+
+UNBUILT_KEYS = (
+    "jobs", "host", "environment", "topology.multiport", "switches.program", "switches.overrides", "switches.buffer",
+    "switches.pfc", "switches.trim", "switches.scheduler",
+)  # fmt: skip
+UNBUILT_VALUES: dict[str, tuple[str, ...]] = {
+    "engine": ("simulation",),
+    "topology.kind": ("bcube", "dcell", "wdm-ring", "circuit", "ramp", "edge-cloud"),
+    "switches.kind": ("native", "bmv2"),
+    "transport.kind": ("irn", "srnic", "falcon", "ubt", "optinic", "dlcp", "dblp", "aggregation"),
+    "transport.congestion": ("timely", "swift", "dctcp", "nscc"),
+    "transport.congestion.kind": ("timely", "swift", "dctcp", "nscc"),
+    "workload.kind": ("training", "trace"),
+    "workload.algorithm": (
+        "recursive-doubling", "double-tree", "bruck", "swing", "tar", "tar-2d", "trivance", "stragglar", "optree",
+        "ramp", "coded-reduce", "in-network",
+    ),
+    "faults.kind": ("swap-program",),
+}  # fmt: skip
+
+
+def refuse_unbuilt(findings: Findings) -> None:
+    """Report and set aside what is not built yet; a section as a whole where its `kind` is."""
+    _refuse(findings, findings.root, ())
+
+
+def _refuse(findings: Findings, node: Node, path: tuple[Step, ...]) -> None:
+    key = ".".join(step for step in path if isinstance(step, str))
+    if key in UNBUILT_KEYS:
+        findings.add(path, "is not supported yet", at_key=True)
+        findings.drop(path)
+    elif isinstance(node.value, dict):
+        for step, child in list(node.value.items()):
+            _refuse(findings, child, (*path, step))
+    elif isinstance(node.value, list):
+        for index in reversed(range(len(node.value))):  # entries may go on the way
+            _refuse(findings, node.value[index], (*path, index))
+    elif node.value in UNBUILT_VALUES.get(key, ()):
+        findings.add(path, f"{node.value} is not supported yet")
+        findings.drop(path[:-1] if path[-1] == "kind" else path)

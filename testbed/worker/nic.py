@@ -1,0 +1,265 @@
+"""The NIC of a rank: carries a sans-IO endpoint's runs over UDP sockets, at no more than the link's rate.
+
+A run leaves with one system call (UDP segmentation offload) and arrives with one (receive offload); ICRCs are made and
+checked natively. Departures follow a virtual clock that counts whole frames at the link's rate, so that the queue
+behind the socket, which the endpoint cannot see, stays short. A full queue in the host (EAGAIN) is back-pressure: the
+rest of the run waits until the socket can be written again, and nothing is lost.
+"""
+
+import errno
+import heapq
+import ipaddress
+import select
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+
+from testbed import netcore
+from testbed.transport.endpoint import ALL, Arrival, Buffer, Burst, Completion, Endpoint, Event, Path
+from testbed.wire.roce import OPCODES
+from testbed.worker.clock import ModelClock
+
+ROCE_PORT = 4791  # IANA: RoCEv2
+PROBE_PORT = 4792  # next to it; what goes there does not count as the job's
+_HEADERS_BYTES = 14 + 20 + 8  # Ethernet, IPv4, UDP
+_FCS_BYTES = 4
+WIRE_OVERHEAD_BYTES = _HEADERS_BYTES + 24  # a link's rate counts FCS, preamble and gap
+_ENCODED_BYTES = 80 + 8  # most that headers, pad and ICRC add to a segment
+_RECEIVE_SLOTS = 16
+_RECEIVE_BUFFER_BYTES = 16 << 20
+_SEND_BUFFER_BYTES = 256 << 10
+_SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h
+_AHEAD_SHARE = 20  # runs are handed over up to base RTT / 20 before the link is free: sleeping late then costs no rate
+_CANNOT_SEGMENT = (errno.EIO, errno.EINVAL)
+_NO_LINK = (errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH)
+_COUNTED = (
+    "sent_packets",
+    "received_packets",
+    "frame_bytes",
+    "corrupt_packets",
+    "malformed_packets",
+    "unsent_packets",
+    "strangers",
+)
+
+
+class Nic:
+    """Drives `endpoint` for `rank`, whose peers have the IPv4 `addresses`. `path` is in model units."""
+
+    def __init__(self, rank: int, addresses: Sequence[str], endpoint: Endpoint, path: Path, clock: ModelClock) -> None:
+        self._endpoint = endpoint
+        self._clock = clock
+        self._path = path
+        self._ahead_ns = path.base_rtt_ns * clock.dilation // _AHEAD_SHARE
+        self._address = addresses[rank]
+        self._ips = [int(ipaddress.IPv4Address(address)) for address in addresses]
+        self._ip = self._ips[rank]
+        self._ranks = {ip: index for index, ip in enumerate(self._ips)}
+        self._receiver = udp_socket(self._address, ROCE_PORT)
+        self._senders: dict[int, socket.socket] = {}
+        self._segmented = can_segment(self._receiver, next((ip for ip in self._ips if ip != self._ip), self._ip))
+        self._slots = memoryview(bytearray(_RECEIVE_SLOTS * netcore.SLOT_BYTES))
+        self._encoded = bytearray(path.max_burst_packets * (path.mtu_bytes + _ENCODED_BYTES))
+        self._held: list[tuple[int, int, Burst]] = []  # heap by (real instant asked for, order)
+        self._held_packets = 0
+        self._order = 0
+        self._unsent: list[tuple[memoryview, int]] = []  # the rest of the run that met back-pressure
+        self._unsent_burst: Burst | None = None
+        self._free_ns = 0  # real instant at which the link has serialised all that was handed over
+        self._late_ns: list[int] = []
+        self._counts = dict.fromkeys(_COUNTED, 0)
+
+    def post_send(self, id: int, peer: int, tag: int, buffer: Buffer, now: int) -> None:
+        self._endpoint.post_send(id, peer, tag, buffer, now)
+
+    def post_receive(
+        self, id: int, peer: int, tag: int, buffer: memoryview, now: int, completion: Completion = ALL
+    ) -> None:
+        self._endpoint.post_receive(id, peer, tag, buffer, now, completion)
+
+    def connect(self) -> None:
+        """Queue pairs need no handshake."""
+
+    @property
+    def connected(self) -> bool:
+        return True
+
+    def events(self) -> Sequence[Event]:
+        return self._endpoint.events()
+
+    def idle(self) -> bool:
+        return not self._held and not self._unsent and self._endpoint.idle()
+
+    def watched(self) -> list[tuple[int, int]]:
+        watched = [(self._receiver.fileno(), select.POLLIN)]
+        if self._unsent_burst:
+            watched.append((self._sender(self._unsent_burst.source_port).fileno(), select.POLLOUT))
+        return watched
+
+    def receive(self, ready: Mapping[int, int]) -> None:
+        """Take in what came, and let the endpoint do what is due."""
+        if self._receiver.fileno() in ready:
+            while self._receive_some() == _RECEIVE_SLOTS:
+                pass
+        deadline = self._endpoint.deadline()
+        if deadline is not None and deadline <= (now := self._clock.now()):
+            self._endpoint.on_deadline(now)
+
+    def transmit(self) -> None:
+        """Send what may leave now."""
+        while not self._unsent or self._flush():
+            now = self._clock.monotonic()
+            if self._free_ns - self._ahead_ns > now:
+                return
+            if self._held_packets < self._path.max_burst_packets:
+                self._pull(now)
+            if not self._held or self._held[0][0] > now:
+                return
+            asked_ns, _, burst = heapq.heappop(self._held)
+            self._held_packets -= burst.packets
+            self._late_ns.append(max(0, now - max(asked_ns, self._free_ns)) // self._clock.dilation)
+            self._send(burst, max(asked_ns, self._free_ns, now))
+
+    def wake_ns(self) -> int | None:
+        """When something will be due even if nothing arrives and no socket becomes writable."""
+        deadline = self._endpoint.deadline()
+        wakes = [] if deadline is None else [self._clock.real(deadline)]
+        if self._held:
+            wakes.append(self._held[0][0])
+        if not wakes:
+            return None
+        now, free_ns = self._clock.monotonic(), self._free_ns - self._ahead_ns
+        return min(wakes) if min(wakes) > now or self._unsent else free_ns
+
+    def take_late_ns(self) -> list[int]:
+        """How much later than asked each run has left since the last call, in model nanoseconds."""
+        late, self._late_ns = self._late_ns, []
+        return late
+
+    def counters(self) -> dict[str, int]:
+        """Cumulative: the endpoint's counters, and the NIC's in place of those both count. Packets are wire packets;
+        `received_packets` had right ICRCs, `frame_bytes` are those sent, FCS included."""
+        endpoint = self._endpoint.counters
+        counts = {f.name: getattr(endpoint, f.name) for f in fields(endpoint) if f.name != "extra"}
+        return counts | endpoint.extra | self._counts | {"socket_drops": netcore.socket_drops(self._receiver.fileno())}
+
+    def close(self) -> None:
+        for sock in (self._receiver, *self._senders.values()):
+            sock.close()
+
+    def _receive_some(self) -> int:
+        datagrams = netcore.receive_segments(self._receiver.fileno(), self._slots)
+        counts = self._counts
+        for offset, size, segment_bytes, ip, port, tos, _ in datagrams:
+            packets = -(-size // segment_bytes) if segment_bytes else 1
+            peer = self._ranks.get(ip)
+            if peer is None:
+                counts["strangers"] += packets
+                continue
+            data = self._slots[offset : offset + size]
+            runs, corrupt, malformed = netcore.roce_decode(data, segment_bytes, ip, self._ip, port, ROCE_PORT, OPCODES)
+            counts["received_packets"] += packets - corrupt - malformed
+            counts["corrupt_packets"] += corrupt
+            counts["malformed_packets"] += malformed
+            now = self._clock.now()
+            for headers, payload, segment in runs:
+                self._endpoint.receive(Arrival(peer, tos & 3, segment, headers, payload), now)
+        return len(datagrams)
+
+    def _pull(self, now: int) -> None:
+        for burst in self._endpoint.transmit(self._clock.model(now), self._path.max_burst_packets):
+            asked_ns = self._clock.real(burst.not_before_ns) if burst.not_before_ns else now
+            heapq.heappush(self._held, (asked_ns, self._order, burst))
+            self._order += 1
+            self._held_packets += burst.packets
+
+    def _send(self, burst: Burst, departure_ns: int) -> None:
+        """Lay a run out and account for it; `_flush` hands it over."""
+        room = len(burst.payload) + burst.packets * _ENCODED_BYTES
+        if room > len(self._encoded):
+            self._encoded = bytearray(room)
+        pieces = netcore.roce_encode(
+            self._encoded,
+            burst.headers,
+            burst.payload,
+            burst.segment_bytes,
+            self._ip,
+            self._ips[burst.peer],
+            burst.source_port,
+            ROCE_PORT,
+            self._segmented,
+        )
+        view = memoryview(self._encoded)
+        self._unsent = [(view[offset : offset + size], segment) for offset, size, segment in pieces]
+        self._unsent_burst = burst
+        udp_bytes = sum(size for _, size, _ in pieces)
+        self._counts["sent_packets"] += burst.packets
+        self._counts["frame_bytes"] += udp_bytes + burst.packets * (_HEADERS_BYTES + _FCS_BYTES)
+        wire_bits = 8 * (udp_bytes + burst.packets * WIRE_OVERHEAD_BYTES)
+        self._free_ns = departure_ns + wire_bits * 10**9 * self._clock.dilation // self._path.rate_bps
+
+    def _flush(self) -> bool:
+        """Hand the run that is laid out to the kernel; False if it must wait for the socket."""
+        burst = self._unsent_burst
+        if burst is None:
+            return True
+        sender = self._sender(burst.source_port).fileno()
+        tos = burst.dscp << 2 | burst.ecn
+        while self._unsent:
+            data, segment_bytes = self._unsent[0]
+            try:
+                sent = netcore.send_segments(
+                    sender, self._ips[burst.peer], ROCE_PORT, data, segment_bytes, tos, self._segmented
+                )
+            except OSError as error:
+                if error.errno not in _NO_LINK:
+                    raise
+                self._forget_unsent()
+                break
+            if not sent:
+                return False
+            if sent < len(data):
+                self._unsent[0] = (data[sent:], segment_bytes)
+            else:
+                self._unsent.pop(0)
+        self._unsent_burst = None
+        return True
+
+    def _forget_unsent(self) -> None:
+        """The link is down: what is left of the run is lost before it became packets on a wire."""
+        for data, segment_bytes in self._unsent:
+            packets = -(-len(data) // segment_bytes)
+            self._counts["sent_packets"] -= packets
+            self._counts["frame_bytes"] -= len(data) + packets * (_HEADERS_BYTES + _FCS_BYTES)
+            self._counts["unsent_packets"] += packets
+        self._unsent.clear()
+
+    def _sender(self, port: int) -> socket.socket:
+        if port not in self._senders:
+            self._senders[port] = udp_socket(self._address, port)
+        return self._senders[port]
+
+
+def can_segment(sock: socket.socket, target_ip: int) -> bool:
+    """Whether the kernel cuts packets for the device towards `target_ip` (older ones need its checksum offload)."""
+    try:
+        netcore.send_segments(sock.fileno(), target_ip, PROBE_PORT, b"\0\0", 1, 0)
+    except OSError as error:
+        return error.errno not in _CANNOT_SEGMENT
+    return True
+
+
+def udp_socket(address: str, port: int) -> socket.socket:
+    """A non-blocking, unconnected socket with DF, receive offload, TOS and timestamps, and a large receive buffer."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    for force, plain, size in (
+        (_SO_RCVBUFFORCE, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES),
+        (_SO_SNDBUFFORCE, socket.SO_SNDBUF, _SEND_BUFFER_BYTES),
+    ):
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, force, size)
+        except PermissionError:
+            sock.setsockopt(socket.SOL_SOCKET, plain, size)
+    netcore.prepare_udp(sock.fileno())
+    sock.bind((address, port))
+    return sock

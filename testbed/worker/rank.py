@@ -1,0 +1,227 @@
+"""One rank as the run sees it: prepares and runs iterations on request, reports each, answers questions in between.
+
+Notices to the run: `ready` and `done` of an iteration, `failed` with a reason. After `done` the rank goes on serving
+its peers (retransmissions, acknowledgements) until the next iteration. Instants in messages are real (CLOCK_MONOTONIC).
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from testbed.collective.program import Program
+from testbed.run.channel import Channel, Message
+from testbed.transport.endpoint import Event
+from testbed.worker.clock import ModelClock
+from testbed.worker.iteration import Carrier, Iteration
+from testbed.worker.loop import Loop
+from testbed.worker.memory import SharedInputs
+from testbed.worker.probe import Prober
+from testbed.worker.workload import Workload
+
+_FINISH_POLL_NS = 5_000_000
+
+
+class Driver(Carrier, Protocol):
+    """A carrier and what the rank's loop needs of it. Instants are real nanoseconds."""
+
+    def connect(self) -> None:
+        """Begin whatever must be there before the first iteration; all ranks are up."""
+
+    @property
+    def connected(self) -> bool: ...
+
+    def watched(self) -> Sequence[tuple[int, int]]: ...
+
+    def receive(self, ready: Mapping[int, int]) -> None: ...
+
+    def transmit(self) -> None: ...
+
+    def events(self) -> Sequence[Event]: ...
+
+    def idle(self) -> bool: ...
+
+    def wake_ns(self) -> int | None: ...
+
+    def counters(self) -> dict[str, int]: ...
+
+    def take_late_ns(self) -> list[int]:
+        """How much later than asked packets left since the last call, in model nanoseconds."""
+
+
+class _State(Enum):
+    SERVING = auto()  # no iteration of its own under way
+    PREPARING = auto()  # until the carrier is connected
+    READY = auto()
+    ARMED = auto()  # released, until its instant
+    RUNNING = auto()
+    FINISHED = auto()  # until all ranks are, so that checking results disturbs nobody's timing
+
+
+class Rank:
+    """Rank `rank` of a run; `programs` are its parts of the schedule, a layer of the workload each."""
+
+    def __init__(
+        self,
+        rank: int,
+        channel: Channel,
+        driver: Driver,
+        prober: Prober,
+        programs: Sequence[Program],
+        workload: Workload,
+        inputs: SharedInputs,
+        clock: ModelClock,
+        loop: Loop,
+    ) -> None:
+        self._rank = rank
+        self._channel = channel
+        self._driver = driver
+        self._prober = prober
+        self._programs = programs
+        self._workload = workload
+        self._inputs = inputs
+        self._clock = clock
+        self._loop = loop
+        self._state = _State.SERVING
+        self._number = -1
+        self._iteration: Iteration | None = None
+        self._buffer = np.empty_like(inputs[rank])
+        edges = np.cumsum([0, *(program.elements for program in programs)])
+        self._layers = [self._buffer[first:last] for first, last in pairwise(edges)]
+        self._begin_ns = 0  # the instant asked for
+        self._start_ns = self._end_ns = self._cpu_ns = 0
+        self._reported = {"retransmitted_packets": 0, "timeouts": 0}
+
+    def watched(self) -> list[tuple[int, int]]:
+        return [(self._channel.fileno(), 1), *self._driver.watched()]
+
+    def serve(self, ready: Mapping[int, int]) -> None:
+        if self._channel.fileno() in ready:
+            for message in self._channel.poll():
+                self._handle(message)
+            if self._channel.closed:
+                self._loop.stop()
+                return
+        self._driver.receive(ready)
+        self._advance()
+        self._driver.transmit()
+        if self._state is _State.RUNNING:
+            self._finish()
+
+    def wake_ns(self) -> int | None:
+        wakes = [self._driver.wake_ns()]
+        if self._state is _State.ARMED:
+            wakes.append(self._begin_ns)
+        elif self._state is _State.FINISHED:
+            wakes.append(self._clock.monotonic() + _FINISH_POLL_NS)
+        elif self._state is _State.RUNNING and self._iteration and (held := self._iteration.wake_ns()) is not None:
+            wakes.append(self._clock.real(held))
+        return min((wake for wake in wakes if wake is not None), default=None)
+
+    def _handle(self, message: Message) -> None:
+        op = message.get("op")
+        if op == "prepare":
+            self._prepare(message["iteration"])
+        elif op == "release":
+            self._begin_ns = message["at_ns"] + self._workload.compute_ns(self._number) * self._clock.dilation
+            self._state = _State.ARMED
+        elif op == "counters":
+            self._channel.answer(message, counters=self._driver.counters())
+        elif op == "progress":
+            self._channel.answer(message, waiting=self._waiting_for())
+        elif op == "exit":
+            self._loop.stop()
+        elif not self._prober.answer(self._channel, message):
+            self._channel.answer(message, error=f"a rank knows no request {op!r}")
+
+    def _prepare(self, number: int) -> None:
+        self._number = number
+        self._workload.fill(number, self._inputs[self._rank])
+        self._buffer[:] = self._inputs[self._rank]
+        tags = sum(program.tags for program in self._programs)
+        delays = self._workload.step_delays(number)
+        self._iteration = Iteration(self._programs, self._layers, self._driver, number * tags, delays)
+        self._driver.connect()
+        self._iteration.prepare(self._clock.now())
+        self._state = _State.PREPARING
+
+    def _advance(self) -> None:
+        if self._state is _State.PREPARING and self._driver.connected:
+            self._state = _State.READY
+            self._notice("ready")
+        if self._state is _State.ARMED and self._clock.monotonic() >= self._begin_ns:
+            self._start()
+        if self._state is _State.RUNNING and self._iteration:
+            now = self._clock.now()
+            self._iteration.go_on(now)
+            self._iteration.on_events(self._driver.events(), now)
+            if self._iteration.failure:
+                failure = self._iteration.failure
+                self._state = _State.SERVING
+                self.fail(f"the transfer with rank {failure.peer} failed: {failure.reason}")
+        if self._state is _State.FINISHED and self._inputs.finished.min() > self._number:
+            self._report()
+
+    def _start(self) -> None:
+        assert self._iteration
+        self._state = _State.RUNNING
+        self._driver.take_late_ns()
+        self._cpu_ns = time.process_time_ns()
+        self._start_ns = self._clock.monotonic()
+        self._iteration.start(self._clock.now())
+
+    def _finish(self) -> None:
+        """The timed part ends when the result is in place; the iteration, when nobody waits for this rank any more."""
+        assert self._iteration
+        if self._iteration.done and self._driver.idle():
+            self._cpu_ns = time.process_time_ns() - self._cpu_ns
+            received_ns = self._iteration.received_ns
+            self._end_ns = self._clock.monotonic() if received_ns is None else self._clock.real(received_ns)
+            self._state = _State.FINISHED
+            self._inputs.finished[self._rank] = self._number + 1
+
+    def _report(self) -> None:
+        assert self._iteration
+        self._state = _State.SERVING
+        late = np.array(self._driver.take_late_ns() or [0])
+        counters = self._driver.counters()
+        since = {name: counters[name] - before for name, before in self._reported.items()}
+        self._reported = {name: counters[name] for name in self._reported}
+        wrong, nmse = self._workload.check(self._inputs, self._buffer)
+        self._notice(
+            "done",
+            start_ns=self._start_ns,
+            end_ns=self._end_ns,
+            received_bytes=self._iteration.received_bytes,
+            missing_bytes=self._iteration.missing_bytes,
+            wrong=wrong,
+            nmse=nmse,
+            retransmitted=since["retransmitted_packets"],
+            timeouts=since["timeouts"],
+            cpu_ns=self._cpu_ns,
+            late_p50_ns=int(np.percentile(late, 50, method="inverted_cdf")),
+            late_p99_ns=int(np.percentile(late, 99, method="inverted_cdf")),
+            counters=counters,
+            digest=self._workload.digest(self._buffer),
+            metrics=self._workload.metrics(),
+        )
+
+    def _waiting_for(self) -> str:
+        if self._state is _State.RUNNING and self._iteration:
+            return self._iteration.waiting_for(self._clock.now()) or "its packets to be acknowledged"
+        if self._state is _State.PREPARING:
+            return "its connections"
+        if self._state is _State.FINISHED:
+            late = np.flatnonzero(self._inputs.finished <= self._number)
+            return "" if len(late) else "nothing"
+        return ""
+
+    def fail(self, reason: str) -> None:
+        """Tell the run that this rank cannot go on."""
+        self._notice("failed", reason=reason)
+
+    def _notice(self, event: str, **fields: Any) -> None:
+        self._channel.send({"event": event, "rank": self._rank, "iteration": self._number, **fields})

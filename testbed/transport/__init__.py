@@ -71,12 +71,14 @@ def settle(spec: TransportSpec, path: Path) -> Settings:
     if found := problems(spec):
         raise ParameterError(found)
     transport = find(spec.kind)
-    return settings.settle(transport.name, transport.parameters, spec.parameters, spec.congestion, path, spec.scale)
+    return settings.settle(
+        spec.kind, transport.parameters, spec.parameters, congestion=spec.congestion, path=path, scale=spec.scale
+    )
 
 
 def written(spec: TransportSpec, path: Path) -> dict[str, Any]:
     """The `transport` section of the resolved spec: every constant with its unit, and `scale: none`."""
-    return {**settings.written(settle(spec, path), find(spec.kind).parameters), "kind": spec.kind}
+    return settings.written(settle(spec, path), find(spec.kind).parameters)
 
 
 __all__ = [

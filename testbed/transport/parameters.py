@@ -11,17 +11,30 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.transport.endpoint import Path
-from testbed.units import parse_bytes, parse_duration, parse_fraction, parse_rate
+from testbed.units import (
+    QuantityError,
+    format_bytes,
+    format_duration,
+    format_rate,
+    parse_bytes,
+    parse_duration,
+    parse_fraction,
+    parse_mtu,
+    parse_rate,
+    shown,
+)
 
 Value = int | float | str
 Values = Mapping[str, Value]
 
-_PARSERS: dict[str, Callable[[object], object]] = {
+_PARSERS: Mapping[str, Callable[[object], Value]] = {
     "ns": parse_duration,
     "B": parse_bytes,
+    "MTU bytes": parse_mtu,
     "bps": parse_rate,
     "fraction": parse_fraction,
 }
+_FORMATTERS: Mapping[str, Callable[[int], str]] = {"ns": format_duration, "B": format_bytes, "bps": format_rate}
 
 
 class ParameterError(UsageError):
@@ -35,7 +48,7 @@ class ParameterError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One constant. `default` is in `unit` (ns, B, bps, fraction, packets, or what the summary says).
+    """One constant. `default` is in `unit` (ns, B, MTU bytes, bps, fraction, packets, or what the summary says).
 
     `scaled(path, values)` gives the value under `scale: auto` by `rule` (its words); `values` are those of the
     parameters before this one in the table. Whole numbers lie from `least` to `most`.
@@ -53,26 +66,26 @@ class Parameter:
     most: int | None = None
 
     def parse(self, given: object) -> Value:
-        """`given`, as the spec has it, in base units; raises ValueError."""
+        """`given`, as the spec has it, in base units; raises QuantityError."""
+        value: Value
         if parser := _PARSERS.get(self.unit):
             value = parser(given)
-        elif isinstance(given, bool) or not isinstance(given, type(self.default)):
-            kind = "a word" if isinstance(self.default, str) else "a whole number"
-            raise ValueError(f"{given!r} is not {kind}, e.g. {self.default}")
-        else:
+        elif (isinstance(self.default, str) and isinstance(given, str)) or (isinstance(self.default, int) and isinstance(given, int) and not isinstance(given, bool)):
             value = given
-        if not isinstance(value, int | float | str):
-            raise ValueError(f"{given!r} is not a value of {self.name}")
+        else:
+            kind = "a word" if isinstance(self.default, str) else "a whole number"
+            raise QuantityError(f"{shown(given)} is not {kind}, e.g. {self.default}")
         if self.choices and value not in self.choices:
-            raise ValueError(f"{given!r} is not one of {', '.join(str(choice) for choice in self.choices)}")
+            raise QuantityError(f"{shown(given)} is not one of {', '.join(str(choice) for choice in self.choices)}")
         if isinstance(value, int) and not (self.least <= value and (self.most is None or value <= self.most)):
-            bounds = f"from {self.least} to {self.most}" if self.most is not None else f"at least {self.least}"
-            raise ValueError(f"{given!r} is out of range ({bounds} {self.unit})".replace(" )", ")"))
+            bounds = f"at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
+            raise QuantityError(f"{shown(given)} is out of range: {bounds}")
         return value
 
     def written(self, value: Value) -> Value:
         """`value` as a spec has it, with its unit: what `parse` takes."""
-        return f"{value}{self.unit}" if self.unit in ("ns", "B", "bps") else value
+        formatter = _FORMATTERS.get(self.unit)
+        return formatter(value) if formatter and isinstance(value, int) else value
 
     def as_json(self) -> dict[str, Value]:
         """For `testbed list --json`."""
@@ -98,8 +111,8 @@ def problems(table: Sequence[Parameter], given: Mapping[str, Any]) -> dict[str, 
             continue
         try:
             known[key].parse(value)
-        except ValueError as error:
-            found[key] = (str(error), known[key].summary)
+        except QuantityError as error:
+            found[key] = (str(error), f"did you mean {error.suggestion}?" if error.suggestion else known[key].summary)
     return found
 
 

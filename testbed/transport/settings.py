@@ -39,6 +39,7 @@ def settle(
     kind: str,
     table: Sequence[Parameter],
     given: Mapping[str, Any],
+    *,
     congestion: str | Mapping[str, Any],
     path: Path,
     scale: str,

@@ -2,9 +2,9 @@
 
 A packet in UDP (port 4791) is `header | payload | 0-3 bytes of padding | ICRC`, where `header` is the BTH (12 bytes)
 and what its opcode calls for: RETH (16) on the first or only packet of a WRITE, ImmDt (4) on the last or only packet of
-a message with immediate data, AETH (4) on an acknowledgement, 16 reserved bytes on a CNP. All is big-endian but the ICRC.
-Source of the layouts: InfiniBand Architecture volume 1, chapter 9, and its annex A17 (RoCEv2), as the public headers of
-the Linux soft-RoCE driver have them; of the CNP: a ConnectX-4 Lx capture. Each call raises `MalformedError` on bad bytes.
+a message with immediate data, AETH (4) on an acknowledgement, 16 reserved bytes on a CNP. All but the ICRC is
+big-endian. Bad bytes raise `MalformedError`. Source of the layouts: InfiniBand Architecture volume 1, chapter 9, and
+its annex A17 (RoCEv2), as the public headers of Linux's soft-RoCE have them; of the CNP: a ConnectX-4 Lx capture.
 """
 
 import struct
@@ -162,7 +162,7 @@ class Header:
 
 
 def encode(header: Header) -> bytes:
-    """The bytes of `header`; raises `MalformedError` when an extension that its opcode calls for is missing or too many."""
+    """The bytes of `header`; raises `MalformedError` when it has not just the extensions that its opcode calls for."""
     operation = OPERATIONS.get(header.opcode)
     if operation is None:
         raise MalformedError(f"opcode {header.opcode:#04x} is not known")

@@ -62,7 +62,6 @@ class Action(Enum):
 
 REQUESTER: dict[tuple[Requester, Heard], tuple[Requester, Action]] = {
     (Requester.READY, Heard.ASKED): (Requester.WAITING, Action.START_TIMER),
-    (Requester.READY, Heard.PROGRESS): (Requester.WAITING, Action.START_TIMER),
     (Requester.READY, Heard.SETTLED): (Requester.READY, Action.NOTHING),
     (Requester.READY, Heard.GAP): (Requester.READY, Action.GO_BACK),
     (Requester.READY, Heard.NOT_READY): (Requester.HELD, Action.HOLD),
@@ -90,30 +89,38 @@ class Responder(Enum):
     GAP = auto()  # a NAK was sent, and what it asked for has not come
 
 
-class Sequence(Enum):
-    """Where a PSN stands against the expected one."""
+class Met(Enum):
+    """How a packet stands to what the receiving half expects."""
 
-    EXPECTED = auto()
+    EXPECTED = auto()  # in sequence, and fits
     AHEAD = auto()
     BEHIND = auto()
+    UNPOSTED = auto()  # in sequence, but no receive is posted
+    BROKEN = auto()  # in sequence, but against the protocol
 
 
 class Reaction(Enum):
-    """What the receiving half does with a packet."""
+    """What the receiving half does with it."""
 
     EXECUTE = auto()
-    NAK = auto()
+    NAK_SEQUENCE = auto()
+    NAK_NOT_READY = auto()
+    NAK_REFUSED = auto()
     IGNORE = auto()
     ACKNOWLEDGE_AGAIN = auto()
 
 
-RESPONDER: dict[tuple[Responder, Sequence], tuple[Responder, Reaction]] = {
-    (Responder.LISTENING, Sequence.EXPECTED): (Responder.LISTENING, Reaction.EXECUTE),
-    (Responder.LISTENING, Sequence.AHEAD): (Responder.GAP, Reaction.NAK),
-    (Responder.LISTENING, Sequence.BEHIND): (Responder.LISTENING, Reaction.ACKNOWLEDGE_AGAIN),
-    (Responder.GAP, Sequence.EXPECTED): (Responder.LISTENING, Reaction.EXECUTE),
-    (Responder.GAP, Sequence.AHEAD): (Responder.GAP, Reaction.IGNORE),
-    (Responder.GAP, Sequence.BEHIND): (Responder.GAP, Reaction.ACKNOWLEDGE_AGAIN),
+RESPONDER: dict[tuple[Responder, Met], tuple[Responder, Reaction]] = {
+    (Responder.LISTENING, Met.EXPECTED): (Responder.LISTENING, Reaction.EXECUTE),
+    (Responder.LISTENING, Met.AHEAD): (Responder.GAP, Reaction.NAK_SEQUENCE),
+    (Responder.LISTENING, Met.BEHIND): (Responder.LISTENING, Reaction.ACKNOWLEDGE_AGAIN),
+    (Responder.LISTENING, Met.UNPOSTED): (Responder.GAP, Reaction.NAK_NOT_READY),
+    (Responder.LISTENING, Met.BROKEN): (Responder.LISTENING, Reaction.NAK_REFUSED),
+    (Responder.GAP, Met.EXPECTED): (Responder.LISTENING, Reaction.EXECUTE),
+    (Responder.GAP, Met.AHEAD): (Responder.GAP, Reaction.IGNORE),
+    (Responder.GAP, Met.BEHIND): (Responder.GAP, Reaction.ACKNOWLEDGE_AGAIN),
+    (Responder.GAP, Met.UNPOSTED): (Responder.GAP, Reaction.NAK_NOT_READY),
+    (Responder.GAP, Met.BROKEN): (Responder.GAP, Reaction.NAK_REFUSED),
 }
 
 # Which packets may follow: by the verb of the message that is under way (None: between messages), those that begin one

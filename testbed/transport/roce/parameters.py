@@ -60,7 +60,7 @@ PARAMETERS = (
         "mtu",
         "payload bytes of a full packet: 256, 512, 1024, 2048 or 4096",
         1024,
-        "",
+        "MTU bytes",
         "soft-RoCE's choice on an Ethernet MTU of 1500",
         f"the largest that leaves {_MTU_ROOM_BYTES} bytes in the links' MTU",
         _scaled_mtu,

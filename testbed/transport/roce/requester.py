@@ -190,7 +190,6 @@ class Requester:
         self._counters.extra["naks_received"] = self._counters.extra.get("naks_received", 0) + 1
         self._advance(sequence, now)
         if syndrome == NAK_SEQUENCE:
-            self._recovering = sequence
             self._hear(Heard.GAP, now)
         elif syndrome in _REFUSALS:
             self._hear(Heard.REFUSED, now, f"{_REFUSALS[syndrome]} (PSN {sequence & 0xFFFFFF:#08x})")
@@ -229,7 +228,10 @@ class Requester:
                 self._timer_ns = now + self._constants.timeout_ns if self._constants.timeout_ns else None
             case Action.STOP_TIMER:
                 self._timer_ns = None
-            case Action.GO_BACK | Action.RESUME:
+            case Action.GO_BACK:
+                self._go_back(now)
+                self._recovering = self._unacknowledged
+            case Action.RESUME:
                 self._go_back(now)
             case Action.RETRY:
                 self._retry(now)
@@ -243,6 +245,7 @@ class Requester:
         self._current = 0
         self._timer_ns = None
         self._open_ns = now
+        self._recovering = None
 
     def _retry(self, now: int) -> None:
         self._counters.timeouts += 1
@@ -255,7 +258,6 @@ class Requester:
             )
             return
         self._retries += 1
-        self._recovering = None
         self._go_back(now)
 
     def _hold(self, now: int, wait_ns: int) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from testbed.transport.endpoint import Counters, Event, Failed, Received
 from testbed.transport.roce.address import Address
-from testbed.transport.roce.machine import FOLLOWS, RESPONDER, Reaction, Sequence
+from testbed.transport.roce.machine import FOLLOWS, RESPONDER, Met, Reaction
 from testbed.transport.roce.machine import Responder as State
 from testbed.transport.roce.parameters import Constants
 from testbed.wire.roce import (
@@ -102,42 +102,43 @@ class Responder:
         asks: the last of them asks for an acknowledgement.
         """
         ahead = psn_difference(header.psn, self._expected & 0xFFFFFF)
-        if ahead < 0:
-            self._react(Sequence.BEHIND, min(count, -ahead))
-            count += ahead
-            if count <= 0:
-                return None
-            payload = payload[-ahead * self._constants.mtu_bytes :]
-            ahead = 0
         if ahead > 0:
-            self._react(Sequence.AHEAD, count)
+            self._react(Met.AHEAD)
+            self._counters.out_of_order += count
             return None
-        return self._execute(header, count, asks, payload)
+        if ahead < 0:
+            self._react(Met.BEHIND)
+            self._counters.duplicates += min(count, -ahead)
+            if count + ahead <= 0:
+                return None
+        return self._execute(header, count + ahead, asks, payload[-ahead * self._constants.mtu_bytes :])
 
-    def _react(self, sequence: Sequence, count: int) -> None:
-        self._state, reaction = RESPONDER[self._state, sequence]
+    def _react(self, met: Met, refusal: int = NAK_INVALID_REQUEST) -> None:
+        """Drive the table."""
+        self._state, reaction = RESPONDER[self._state, met]
         match reaction:
+            case Reaction.EXECUTE:
+                self._nak = None
             case Reaction.ACKNOWLEDGE_AGAIN:
-                self._counters.duplicates += count
                 self._acknowledge = True
-            case Reaction.NAK:
-                self._counters.out_of_order += count
+            case Reaction.NAK_SEQUENCE:
                 self._nak = NAK_SEQUENCE
-            case Reaction.IGNORE:
-                self._counters.out_of_order += count
+            case Reaction.NAK_NOT_READY:
+                self._nak = RNR_NAK | self._constants.rnr_timer
+            case Reaction.NAK_REFUSED:
+                self._nak = refusal
 
     def _execute(self, header: Header, count: int, asks: bool, payload: memoryview) -> str | None:
         try:
             incoming = self._place(header, count, len(payload))
-        except _RefusedError as refusal:
-            self._nak = refusal.syndrome
-            return refusal.reason
+        except _RefusedError as refused:
+            self._react(Met.BROKEN, refused.syndrome)
+            return refused.reason
         if incoming is None:
-            self._nak = RNR_NAK | self._constants.rnr_timer
-            self._state = State.GAP
+            self._react(Met.UNPOSTED)
             self._counters.extra["rnr_naks"] = self._counters.extra.get("rnr_naks", 0) + 1
             return None
-        self._react(Sequence.EXPECTED, count)
+        self._react(Met.EXPECTED)
         start = incoming.first + incoming.filled
         incoming.receive.view[start : start + len(payload)] = payload
         incoming.filled += len(payload)
@@ -145,13 +146,12 @@ class Responder:
         self._expected += count
         self._since_acknowledged += count
         self._acknowledge = self._acknowledge or asks or self._since_acknowledged >= self._constants.ack_every_packets
-        self._nak = None
         if header.operation.position in (Position.LAST, Position.ONLY):
             self._complete(incoming)
         return None
 
     def _place(self, header: Header, count: int, size: int) -> _Incoming | None:
-        """The message that these packets are part of, checked; None: no receive is posted for it. Raises _RefusedError."""
+        """The message that these packets are part of; None: no receive is posted for it. Raises _RefusedError."""
         operation = header.operation
         verb, position = operation.verb, operation.position
         assert verb is not None

@@ -1,0 +1,39 @@
+"""The native core; see `__init__.pyi`."""
+
+from testbed.netcore._core import (
+    MAX_DATAGRAM_BYTES,
+    MAX_SEGMENTS,
+    SLOT_BYTES,
+    Fabric,
+    enter_netns,
+    icrc,
+    open_tap,
+    ppoll,
+    prepare_udp,
+    receive_segments,
+    roce_decode,
+    roce_encode,
+    send_segments,
+    set_carrier,
+    set_timer_slack,
+    socket_drops,
+)
+
+__all__ = [
+    "MAX_DATAGRAM_BYTES",
+    "MAX_SEGMENTS",
+    "SLOT_BYTES",
+    "Fabric",
+    "enter_netns",
+    "icrc",
+    "open_tap",
+    "ppoll",
+    "prepare_udp",
+    "receive_segments",
+    "roce_decode",
+    "roce_encode",
+    "send_segments",
+    "set_carrier",
+    "set_timer_slack",
+    "socket_drops",
+]

@@ -42,9 +42,10 @@ def roce_encode(
     """Lay out the UDP payloads of a run in `buffer`: header i, the i-th segment of `payload`, pad to 4 B, ICRC.
 
     Returns pieces (offset, bytes, segment size), each for one `send_segments`: a new piece begins wherever wire packets
-    differ in size (a WRITE's first packet carries a RETH), or after MAX_SEGMENTS or MAX_DATAGRAM_BYTES. The ICRC is that
-    of a packet sent from an unconnected socket prepared by `prepare_udp`: DF set, IP identification = index within the
-    piece; with segmented=False always 0, since then each packet is sent by itself. The caller sets PadCnt in the BTH.
+    differ in size (a WRITE's first packet carries a RETH), or after MAX_SEGMENTS or MAX_DATAGRAM_BYTES. The ICRC is
+    that of a packet sent from an unconnected socket prepared by `prepare_udp`: DF set, IP identification = index within
+    the piece; with segmented=False always 0, since then each packet is sent by itself. The caller sets PadCnt.
+
     Raises ValueError if `buffer` is too small (len(payload) + packets x (header + 7) suffices), or if the number of
     headers does not fit the number of segments (one header and an empty payload is one packet).
     """
@@ -72,7 +73,7 @@ def roce_decode(
 # --- sockets ----------------------------------------------------------------------------------------------------------
 
 def prepare_udp(fd: int) -> None:
-    """Set what the functions below and the ICRC rely on: DF always (IP_PMTUDISC_DO), UDP_GRO, IP_RECVTOS, SO_TIMESTAMPNS.
+    """Set what the functions below and the ICRC rely on: always DF (IP_PMTUDISC_DO), UDP_GRO, receive ToS and time.
 
     The socket must stay unconnected (a connected one numbers its packets). Raises OSError.
     """
@@ -82,16 +83,16 @@ def send_segments(
 ) -> int:
     """Send `data` as UDP packets of `segment_bytes` (the last may be shorter), with UDP_SEGMENT; returns bytes sent.
 
-    0: the socket would block (all or nothing where segmented). With segmented=False one sendmmsg of single packets, which
-    may send only some. Raises OSError; EIO or EINVAL with segmented=True means that the kernel cannot segment towards
-    that device (no checksum offload): encode and send again with segmented=False.
+    0: the socket would block (all or nothing where segmented). With segmented=False sendmmsg sends single packets, and
+    may send only some of them. Raises OSError; EIO or EINVAL with segmented=True means that the kernel cannot segment
+    towards that device (no checksum offload): encode and send again with segmented=False.
     """
 
 def receive_segments(fd: int, buffer: bytearray | memoryview) -> list[tuple[int, int, int, int, int, int, int]]:
     """Receive what is there, without waiting: [(offset, bytes, segment_bytes, source_ip, source_port, tos, at_ns)].
 
-    `buffer` is used in slots of SLOT_BYTES, one a datagram; its length must be a multiple of it. segment_bytes is 0 for a
-    datagram that is one wire packet. at_ns: when the kernel got it (CLOCK_MONOTONIC). Raises OSError.
+    `buffer` is used in slots of SLOT_BYTES, one a datagram; its length must be a multiple of it. segment_bytes is 0 for
+    a datagram that is one wire packet. at_ns: when the kernel got it (CLOCK_MONOTONIC). Raises OSError.
     """
 
 def socket_drops(fd: int) -> int:
@@ -105,11 +106,14 @@ def set_timer_slack(slack_ns: int) -> None:
 
 # --- fabric -----------------------------------------------------------------------------------------------------------
 
-def open_tap(name: str, netns: str | None, virtio: bool, segmentation: bool) -> tuple[int, bool]:
-    """Make a TAP device; returns (fd, whether super-packets will cross it). It vanishes when the fd is closed.
+def enter_netns(path: str) -> None:
+    """Move the calling thread into a network namespace, e.g. /run/netns/x or /proc/self/ns/net. Raises OSError."""
 
-    netns: a path such as /run/netns/x (None: the caller's own). virtio: frames carry a virtio-net header. segmentation:
-    ask for TSO and UDP segmentation (TUN_F_USO4, Linux 6.2). Raises OSError.
+def open_tap(name: str, virtio: bool, segmentation: bool) -> tuple[int, bool]:
+    """Make a TAP device in the calling thread's namespace; returns (fd, whether super-packets will cross it).
+
+    It vanishes when the fd is closed. virtio: frames carry a virtio-net header. segmentation: ask for TCP and UDP
+    segmentation (TUN_F_USO4, Linux 6.2); without it every packet crosses by itself. Raises OSError.
     """
 
 def set_carrier(fd: int, up: bool) -> None:
@@ -159,8 +163,13 @@ class Fabric:
     def set_job(self, udp_port: int, tcp_first: int, tcp_last: int) -> None:
         """Which packets count as the job's: UDP destination port, or TCP source or destination port in a range."""
 
-    def counters(self) -> list[dict[str, int]]:
-        """All links' counters; the keys are those of `testbed.emulation.fabric_client.LinkCounters`, flat."""
+    def counters(self) -> list[tuple[dict[str, int], dict[str, int], dict[str, int]]]:
+        """Each link's (counts of all packets, counts of the job's, what is of the link alone).
+
+        Counts: entered, packets, bytes (both delivered), dropped_queue, dropped_loss, dropped_down, corrupted,
+        duplicated, ecn_marked, in_flight. Of the link: max_queue_bytes, busy_ns, measured_bps (0: too few back to
+        back), late_p50_ns, late_p99_ns (-1: nothing was written), malformed, write_errors, pool_exhausted.
+        """
 
     def mark(self) -> None:
         """Forget lateness, measured rates and highest queues, so that the next `counters` tells of what follows."""

@@ -1,0 +1,219 @@
+"""The fabric process of a run: makes the TAPs, drives the native core, and serves the run's requests.
+
+    python -m testbed.emulation.fabric --config FILE --control SOCKET
+
+FILE holds a `FabricConfig`. Packets are moved by a thread that never holds the interpreter's lock; this one talks to
+the run. The process ends when its channel closes, and all its TAPs vanish with it.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from testbed.emulation.fabric_client import FabricConfig, LinkEnd, parameters
+from testbed.netcore import Fabric, enter_netns, open_tap, set_carrier, set_timer_slack
+from testbed.run.channel import Channel, ChannelClosed, Message
+from testbed.topology.graph import LinkParameters
+
+TIMER_SLACK_NS = 1
+REALTIME_PRIORITY = 1
+IDLE_WAIT_S = 3600.0  # for requests; the end of the channel is noticed at once
+TX_DROPPED_COLUMN = 11  # of /proc/net/dev, after the interface's name
+
+
+class FabricProcess:
+    """The devices, ports and links of one configuration."""
+
+    def __init__(self, config: FabricConfig) -> None:
+        self.config = config
+        self.segmentation = config.segmentation == "auto"
+        self._fabric = Fabric(config.seed)
+        self._ports: dict[tuple[str, int], int] = {}
+        self._devices: dict[tuple[str, int], int] = {}  # fds, for the carrier
+        self._links: dict[int, int] = {}
+        self._thread = threading.Thread(target=self._move_packets, name="fabric", daemon=True)
+        for link in config.links:
+            for end in (link.source, link.target):
+                self._open(end)
+        for link in config.links:
+            source, target = (self._ports[end.node, end.port] for end in (link.source, link.target))
+            self._links[link.index] = self._fabric.add_link(source, target, link.index)
+            self._set_link(link.index, link.parameters)
+        self._fabric.set_job(config.job_udp_port, *config.job_tcp_ports)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._fabric.stop()
+        self._thread.join()
+        self._fabric.capture_stop()
+
+    def answer(self, request: Message) -> dict[str, Any]:
+        """Carry a request out; raises KeyError, ValueError or OSError for one that cannot be."""
+        return self._operations[request["op"]](self, request)
+
+    def _open(self, end: LinkEnd) -> None:
+        key = end.node, end.port
+        if key in self._ports:
+            return
+        with network_namespace(end.netns):
+            fd, segmentation = open_tap(end.interface, virtio=end.host, segmentation=end.host and self.segmentation)
+        if end.host:
+            self.segmentation = segmentation
+        self._devices[key] = fd
+        self._ports[key] = self._fabric.add_port(
+            fd, virtio=end.host, host=end.host, spray=self.config.spray and not end.host, join=segmentation
+        )
+
+    def _set_link(self, index: int, of: LinkParameters) -> None:
+        dilation = self.config.dilation
+        self._fabric.set_link(
+            self._links[index],
+            rate_bps=max(1, round(of.rate_bps / dilation)),
+            delay_ns=of.delay_ns * dilation,
+            queue_bytes=of.queue_bytes,
+            jitter_ns=of.jitter_ns * dilation,
+            reorder=of.reorder,
+            ecn=(of.ecn.min_bytes, of.ecn.max_bytes, of.ecn.probability) if of.ecn else None,
+            loss=(of.loss.mean, of.loss.burst_packets) if of.loss else None,
+            duplicate=of.duplicate,
+            corrupt=of.corrupt,
+        )
+
+    def _move_packets(self) -> None:
+        set_timer_slack(TIMER_SLACK_NS)
+        if self.config.realtime:
+            with contextlib.suppress(PermissionError):
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(REALTIME_PRIORITY))
+        self._fabric.run()
+
+    def _counters(self, _request: Message) -> dict[str, Any]:
+        dropped = self._ring_drops()
+        links = []
+        for link, (everything, job, gauges) in zip(self.config.links, self._fabric.counters(), strict=True):
+            known: dict[str, int | None] = dict(gauges)
+            known["measured_bps"] = gauges["measured_bps"] or None
+            for late in ("late_p50_ns", "late_p99_ns"):
+                known[late] = None if gauges[late] < 0 else gauges[late]
+            lost = dropped[link.source.netns, link.source.interface]
+            links.append({"index": link.index, "all": everything, "job": job, "ring_dropped": lost, **known})
+        return {"links": links}
+
+    def _ring_drops(self) -> dict[tuple[str | None, str], int]:
+        """Frames that each TAP's kernel side dropped because the fabric did not read them in time."""
+        ends = [link.source for link in self.config.links]
+        drops = {}
+        for netns in {end.netns for end in ends}:
+            with network_namespace(netns):
+                table = Path("/proc/thread-self/net/dev").read_text()
+            for line in table.splitlines()[2:]:
+                name, _, columns = line.partition(":")
+                drops[netns, name.strip()] = int(columns.split()[TX_DROPPED_COLUMN])
+        return drops
+
+    def _mark(self, _request: Message) -> dict[str, Any]:
+        self._fabric.mark()
+        return {}
+
+    def _in_flight(self, _request: Message) -> dict[str, Any]:
+        counters = self._fabric.counters()
+        return {"all": sum(link[0]["in_flight"] for link in counters), "job": sum(k[1]["in_flight"] for k in counters)}
+
+    def _change_link(self, request: Message) -> dict[str, Any]:
+        self._set_link(request["link"], parameters(request["parameters"]))
+        return {}
+
+    def _link_down(self, request: Message) -> dict[str, Any]:
+        return self._set_cable(request["cable"], up=False)
+
+    def _link_up(self, request: Message) -> dict[str, Any]:
+        return self._set_cable(request["cable"], up=True)
+
+    def _set_cable(self, cable: int, *, up: bool) -> dict[str, Any]:
+        for link in self.config.links:
+            if link.index // 2 == cable:
+                self._fabric.set_link_up(self._links[link.index], up)
+                if not link.source.host:
+                    set_carrier(self._devices[link.source.node, link.source.port], up)
+        return {}
+
+    def _capture_start(self, request: Message) -> dict[str, Any]:
+        port = self._ports[request["node"], request["port"]]
+        self._fabric.capture_start(port, request["path"], request["snap_bytes"])
+        return {}
+
+    def _capture_stop(self, _request: Message) -> dict[str, Any]:
+        self._fabric.capture_stop()
+        return {}
+
+    _operations: ClassVar[dict[str, Callable[["FabricProcess", Message], dict[str, Any]]]] = {
+        "counters": _counters,
+        "mark": _mark,
+        "in-flight": _in_flight,
+        "set-link": _change_link,
+        "link-down": _link_down,
+        "link-up": _link_up,
+        "capture-start": _capture_start,
+        "capture-stop": _capture_stop,
+    }
+
+
+@contextlib.contextmanager
+def network_namespace(name: str | None) -> Iterator[None]:
+    """Be in the namespace that `ip netns` knows as `name` (None: stay) for a while, with this thread."""
+    if name is None:
+        yield
+        return
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        enter_netns(f"/run/netns/{name}")
+        try:
+            yield
+        finally:
+            enter_netns(f"/proc/self/fd/{home}")
+    finally:
+        os.close(home)
+
+
+def serve(process: FabricProcess, channel: Channel) -> None:
+    """Answer requests until `quit` or the end of the channel."""
+    with contextlib.suppress(ChannelClosed):
+        while True:
+            request = channel.receive(IDLE_WAIT_S)
+            if request["op"] == "quit":
+                channel.answer(request)
+                return
+            try:
+                channel.answer(request, **process.answer(request))
+            except (KeyError, ValueError, OSError) as error:
+                channel.answer(request, error=f"{request['op']}: {type(error).__name__}: {error}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--control", type=Path, required=True)
+    arguments = parser.parse_args()
+    config = FabricConfig.from_json(json.loads(arguments.config.read_text()))
+    channel = Channel.connect(arguments.control, role="fabric")
+    try:
+        process = FabricProcess(config)
+    except (OSError, ValueError) as error:
+        channel.send({"event": "failed", "reason": str(error)})
+        return
+    process.start()
+    channel.send({"event": "ready", "segmentation": process.segmentation})
+    try:
+        serve(process, channel)
+    finally:
+        process.stop()
+
+
+if __name__ == "__main__":
+    main()

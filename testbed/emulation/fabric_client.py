@@ -1,0 +1,171 @@
+"""The run's handle on the fabric process: its requests as methods, its answers as dataclasses.
+
+`FabricConfig` is what the process is started with; times and rates in it and in every request are model time, those in
+`LinkCounters` are real time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
+
+from testbed.errors import RunFailed
+from testbed.run.channel import Channel, Message
+from testbed.topology.graph import Ecn, LinkParameters, Loss
+
+ROCE_PORT = 4791  # IANA
+TCP_JOB_PORTS = (5000, 5999)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEnd:
+    """A port: the TAP `interface` in the network namespace `netns` (a name of `ip netns`; None: the fabric's own)."""
+
+    node: str
+    port: int
+    interface: str
+    netns: str | None
+    host: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FabricLink:
+    """A directed link; `index` is that of the graph, so that both directions of a cable are 2n and 2n + 1."""
+
+    index: int
+    source: LinkEnd
+    target: LinkEnd
+    parameters: LinkParameters
+
+
+@dataclass(frozen=True, slots=True)
+class FabricConfig:
+    """What the fabric process is started with.
+
+    segmentation: `auto` lets super-packets cross the kernel at hosts where it can; `off` sends packet by packet.
+    spray: frames for a switch get a random nibble in their source MAC. realtime: ask for SCHED_FIFO.
+    """
+
+    seed: int
+    dilation: int
+    links: tuple[FabricLink, ...]
+    segmentation: Literal["auto", "off"] = "auto"
+    spray: bool = False
+    realtime: bool = False
+    job_udp_port: int = ROCE_PORT
+    job_tcp_ports: tuple[int, int] = TCP_JOB_PORTS
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        links = tuple(
+            FabricLink(
+                link["index"], LinkEnd(**link["source"]), LinkEnd(**link["target"]), parameters(link["parameters"])
+            )
+            for link in data["links"]
+        )
+        return cls(**{**data, "links": links, "job_tcp_ports": tuple(data["job_tcp_ports"])})
+
+
+def parameters(data: dict[str, Any]) -> LinkParameters:
+    """Link parameters from their `asdict` form."""
+    ecn, loss = data.get("ecn"), data.get("loss")
+    return LinkParameters(**{**data, "ecn": Ecn(**ecn) if ecn else None, "loss": Loss(**loss) if loss else None})
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Wire packets since the start. entered + duplicated = packets + dropped_* + in_flight."""
+
+    entered: int
+    packets: int  # delivered
+    bytes: int  # delivered, without FCS
+    dropped_queue: int
+    dropped_loss: int
+    dropped_down: int
+    corrupted: int
+    duplicated: int
+    ecn_marked: int  # by this link
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCounters:
+    """One directed link. Highest queue, rate and lateness are since the last `mark`; all else since the start."""
+
+    index: int
+    all: Counts
+    job: Counts
+    max_queue_bytes: int
+    busy_ns: int  # serialising
+    measured_bps: int | None  # of packets really leaving back to back; None: too few
+    late_p50_ns: int | None  # how much later than computed a packet was written; None: none was
+    late_p99_ns: int | None
+    malformed: int  # frames of the source's kernel that could not be read
+    write_errors: int  # packets that the target's kernel did not take
+    pool_exhausted: int  # copies that were not made for lack of memory
+    ring_dropped: int  # frames dropped before the fabric read them: the source TAP's tx_dropped
+
+
+@dataclass(frozen=True, slots=True)
+class FabricClient:
+    """Requests to a fabric process over its channel. Every method raises RunFailed if it is gone or refuses."""
+
+    channel: Channel
+    timeout_s: float = field(default=10.0)
+
+    def ready(self, timeout_s: float = 30.0) -> bool:
+        """Wait until all TAPs exist; returns whether super-packets cross the kernel at hosts."""
+        message = self.channel.receive(timeout_s)
+        if message.get("event") != "ready":
+            raise RunFailed(f"the fabric could not be set up: {message.get('reason', message)}")
+        return bool(message["segmentation"])
+
+    def counters(self) -> tuple[LinkCounters, ...]:
+        """All links, in the order of the configuration."""
+        return tuple(_link_counters(entry) for entry in self._ask("counters")["links"])
+
+    def mark(self) -> None:
+        """Forget highest queues, measured rates and lateness."""
+        self._ask("mark")
+
+    def in_flight(self) -> tuple[int, int]:
+        """Packets inside the fabric now: (all, the job's)."""
+        answer = self._ask("in-flight")
+        return answer["all"], answer["job"]
+
+    def set_link(self, index: int, parameters: LinkParameters) -> None:
+        """Change a directed link; packets inside keep going."""
+        self._ask("set-link", link=index, parameters=asdict(parameters))
+
+    def link_down(self, cable: int) -> None:
+        """Cut a cable: what is inside is lost, and the switch ports lose carrier."""
+        self._ask("link-down", cable=cable)
+
+    def link_up(self, cable: int) -> None:
+        self._ask("link-up", cable=cable)
+
+    def capture_start(self, node: str, port: int, path: str, snap_bytes: int) -> None:
+        """Write what crosses a port, both ways, into a new pcap file."""
+        self._ask("capture-start", node=node, port=port, path=path, snap_bytes=snap_bytes)
+
+    def capture_stop(self) -> None:
+        """End all captures; their files are complete then."""
+        self._ask("capture-stop")
+
+    def quit(self) -> None:
+        """End the process; its TAPs vanish."""
+        self._ask("quit")
+
+    def _ask(self, op: str, **fields: Any) -> Message:
+        return self.channel.request({"op": op, **fields}, self.timeout_s)
+
+
+def _link_counters(entry: dict[str, Any]) -> LinkCounters:
+    return LinkCounters(**{**entry, "all": Counts(**entry["all"]), "job": Counts(**entry["job"])})
+
+
+def total(counters: Sequence[LinkCounters]) -> Counts:
+    """The sum of all links' counts."""
+    return Counts(**{name: sum(getattr(link.all, name) for link in counters) for name in Counts.__dataclass_fields__})

@@ -1,0 +1,51 @@
+/* The event queue: what happens next, in time order, ties in the order of scheduling.
+ *
+ * Events are embedded in what they belong to (a packet, a link), so that scheduling allocates nothing. The queue reads no
+ * clock: whoever runs it says up to which instant, be it real time or virtual.
+ */
+#ifndef NETCORE_EVENTQ_H
+#define NETCORE_EVENTQ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EVENTQ_NEVER INT64_MAX
+
+/* The structure of type `type` whose member `member` is `*pointer`. */
+#define CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
+
+struct event {
+    void (*fire)(struct event *event, int64_t at_ns);
+};
+
+struct eventq_entry {
+    int64_t at_ns;
+    uint64_t order;
+    struct event *event;
+};
+
+struct eventq {
+    struct eventq_entry *heap; /* 4-ary, smallest (at_ns, order) first */
+    size_t count;
+    size_t capacity;
+    size_t attached;
+    uint64_t scheduled;
+};
+
+void eventq_init(struct eventq *queue);
+void eventq_destroy(struct eventq *queue);
+
+/* Make room for `events` more event structures, each of which is scheduled at most once at a time. False: no memory. */
+bool eventq_attach(struct eventq *queue, size_t events);
+
+/* Fire `event` at `at_ns`. It must be attached and not scheduled already. */
+void eventq_schedule(struct eventq *queue, struct event *event, int64_t at_ns);
+
+/* The earliest instant at which something is due, or EVENTQ_NEVER. */
+int64_t eventq_next_ns(const struct eventq *queue);
+
+/* Fire what is due at or before `until_ns`, at most `limit` events; returns how many. */
+size_t eventq_run(struct eventq *queue, int64_t until_ns, size_t limit);
+
+#endif

@@ -1,0 +1,282 @@
+#include "fabric.h"
+
+#include "clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define WAKE UINT32_MAX /* in place of a port's index */
+#define READY_MAX 64
+
+struct fabric *fabric_new(uint64_t seed)
+{
+    struct fabric *fabric = calloc(1, sizeof *fabric);
+    if (!fabric)
+        return NULL;
+    fabric->seed = seed;
+    eventq_init(&fabric->events);
+    packet_pool_init(&fabric->pool, &fabric->events);
+    pthread_mutex_init(&fabric->lock, NULL);
+    pthread_cond_init(&fabric->called, NULL);
+    fabric->epoll = epoll_create1(EPOLL_CLOEXEC);
+    fabric->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = WAKE};
+    if (fabric->epoll < 0 || fabric->wake < 0 || epoll_ctl(fabric->epoll, EPOLL_CTL_ADD, fabric->wake, &event) != 0) {
+        int error = errno;
+        fabric_destroy(fabric);
+        errno = error;
+        return NULL;
+    }
+    return fabric;
+}
+
+void fabric_destroy(struct fabric *fabric)
+{
+    for (size_t i = 0; i < fabric->port_count; i++) {
+        port_destroy(&fabric->ports[i]->port);
+        free(fabric->ports[i]);
+    }
+    for (size_t i = 0; i < fabric->link_count; i++)
+        free(fabric->links[i]);
+    free(fabric->ports);
+    free(fabric->links);
+    free(fabric->kept);
+    packet_pool_destroy(&fabric->pool);
+    eventq_destroy(&fabric->events);
+    if (fabric->wake >= 0)
+        close(fabric->wake);
+    if (fabric->epoll >= 0)
+        close(fabric->epoll);
+    pthread_cond_destroy(&fabric->called);
+    pthread_mutex_destroy(&fabric->lock);
+    free(fabric);
+}
+
+static bool watch(struct fabric_port *port, int operation, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.u32 = port->index};
+    return epoll_ctl(port->fabric->epoll, operation, port->port.fd, &event) == 0;
+}
+
+struct fabric_port *fabric_add_port(struct fabric *fabric, int fd, struct port_options options, bool host)
+{
+    size_t room = (fabric->port_count + 1) * sizeof(struct fabric_port *);
+    struct fabric_port **ports = realloc(fabric->ports, room);
+    if (ports)
+        fabric->ports = ports;
+    struct fabric_port **kept = realloc(fabric->kept, room);
+    if (kept)
+        fabric->kept = kept;
+    struct fabric_port *port = calloc(1, sizeof *port);
+    if (!ports || !kept || !port) {
+        free(port);
+        errno = ENOMEM;
+        return NULL;
+    }
+    port->fabric = fabric;
+    port->index = (uint32_t)fabric->port_count;
+    port->host = host;
+    port_init(&port->port, fd, options, &fabric->pool, random_key(fabric->seed, RANDOM_SPRAY, port->index));
+    fabric->ports[fabric->port_count++] = port;
+    return port;
+}
+
+/* The far end of a link. */
+static void deliver(void *receiver, struct packet *packet)
+{
+    struct fabric_port *port = receiver;
+    port_write(&port->port, packet);
+    if (!port->kept) {
+        port->kept = true;
+        port->fabric->kept[port->fabric->kept_count++] = port;
+    }
+}
+
+bool fabric_add_link(struct fabric *fabric, struct fabric_port *source, struct fabric_port *target, uint64_t index)
+{
+    struct fabric_link **links = realloc(fabric->links, (fabric->link_count + 1) * sizeof *links);
+    if (links)
+        fabric->links = links;
+    struct fabric_link *link = calloc(1, sizeof *link);
+    if (!links || !link || !link_init(&link->link, &fabric->events, &fabric->pool, fabric->seed, index)) {
+        free(link);
+        errno = ENOMEM;
+        return false;
+    }
+    link->source = source;
+    link->target = target;
+    link->link.deliver = deliver;
+    link->link.receiver = target;
+    link->link.parameters = (struct link_parameters){.rate_bps = 1, .never_drops = source->host};
+    if (!watch(source, EPOLL_CTL_ADD, EPOLLIN)) {
+        free(link);
+        return false;
+    }
+    source->out = &link->link;
+    fabric->links[fabric->link_count++] = link;
+    return true;
+}
+
+static void flush_kept(struct fabric *fabric)
+{
+    for (size_t i = 0; i < fabric->kept_count; i++) {
+        fabric->kept[i]->kept = false;
+        port_flush(&fabric->kept[i]->port);
+    }
+    fabric->kept_count = 0;
+}
+
+static bool nic_full(const struct fabric_port *port)
+{
+    return port->host && port->out->queued_bytes > FABRIC_NIC_BYTES;
+}
+
+/* Read the ports again that were left alone because their NIC's queue was full. */
+static void resume_paused(struct fabric *fabric)
+{
+    for (size_t i = 0; i < fabric->port_count && fabric->paused_count; i++) {
+        struct fabric_port *port = fabric->ports[i];
+        if (port->paused && !nic_full(port) && watch(port, EPOLL_CTL_MOD, EPOLLIN)) {
+            port->paused = false;
+            fabric->paused_count--;
+        }
+    }
+}
+
+static void classify(const struct fabric_job *job, struct packet *packet)
+{
+    const struct frame_layout *layout = &packet->layout;
+    if (!layout->transport)
+        return;
+    uint16_t source = load16(packet->frame + layout->transport), target = load16(packet->frame + layout->transport + 2);
+    bool job_tcp = (source >= job->tcp_first && source <= job->tcp_last) ||
+                   (target >= job->tcp_first && target <= job->tcp_last);
+    if (layout->protocol == PROTOCOL_UDP ? target == job->udp_port : job_tcp)
+        packet->flags |= PACKET_JOB;
+}
+
+static void read_port(struct fabric *fabric, struct fabric_port *port)
+{
+    for (int frames = 0; frames < FABRIC_READ_BATCH; frames++) {
+        struct packet_list packets;
+        enum port_read result = port_read(&port->port, fabric->scratch, &packets);
+        if (result == PORT_FAILED)
+            watch(port, EPOLL_CTL_DEL, 0); /* the device is gone: with its namespace, or by hand */
+        if (result != PORT_FRAME)
+            return;
+        int64_t now_ns = clock_monotonic_ns();
+        eventq_run(&fabric->events, now_ns, SIZE_MAX);
+        for (struct packet *packet; (packet = packet_take(&packets));) {
+            classify(&fabric->job, packet);
+            if (port->port.capture)
+                capture_frame(port->port.capture, packet->frame, packet->length, now_ns);
+            link_send(port->out, packet, now_ns);
+        }
+        if (nic_full(port)) {
+            port->paused = watch(port, EPOLL_CTL_MOD, 0);
+            fabric->paused_count += port->paused;
+            return;
+        }
+    }
+}
+
+/* Do what another thread asked for. The lock is held. */
+static void serve_call(struct fabric *fabric)
+{
+    if (fabric->call) {
+        fabric->call(fabric, fabric->argument);
+        fabric->call = NULL;
+        fabric->served++;
+        pthread_cond_broadcast(&fabric->called);
+    }
+}
+
+static void on_wake(struct fabric *fabric)
+{
+    uint64_t drained;
+    while (read(fabric->wake, &drained, sizeof drained) > 0)
+        ;
+    pthread_mutex_lock(&fabric->lock);
+    serve_call(fabric);
+    pthread_mutex_unlock(&fabric->lock);
+}
+
+/* Wait for frames until something is due. */
+static int wait_ready(struct fabric *fabric, struct epoll_event *ready)
+{
+    int64_t next_ns = eventq_next_ns(&fabric->events), wait_ns = 0;
+    if (next_ns != EVENTQ_NEVER) {
+        wait_ns = next_ns - clock_monotonic_ns();
+        wait_ns = wait_ns > 0 ? wait_ns : 0;
+    }
+    struct timespec timeout = {wait_ns / NS_PER_S, wait_ns % NS_PER_S};
+    return epoll_pwait2(fabric->epoll, ready, READY_MAX, next_ns == EVENTQ_NEVER ? NULL : &timeout, NULL);
+}
+
+static int loop(struct fabric *fabric)
+{
+    struct epoll_event ready[READY_MAX];
+    while (!atomic_load(&fabric->stopping)) {
+        eventq_run(&fabric->events, clock_monotonic_ns(), FABRIC_EVENT_BATCH);
+        flush_kept(fabric);
+        if (fabric->paused_count)
+            resume_paused(fabric);
+        int count = wait_ready(fabric, ready);
+        if (count < 0 && errno != EINTR)
+            return errno;
+        for (int i = 0; i < count; i++) {
+            if (ready[i].data.u32 == WAKE)
+                on_wake(fabric);
+            else
+                read_port(fabric, fabric->ports[ready[i].data.u32]);
+        }
+    }
+    return 0;
+}
+
+int fabric_run(struct fabric *fabric)
+{
+    pthread_mutex_lock(&fabric->lock);
+    fabric->running = true;
+    pthread_mutex_unlock(&fabric->lock);
+    int result = loop(fabric);
+    pthread_mutex_lock(&fabric->lock);
+    fabric->running = false;
+    serve_call(fabric);
+    pthread_mutex_unlock(&fabric->lock);
+    return result;
+}
+
+static void wake_up(struct fabric *fabric)
+{
+    uint64_t one = 1;
+    ssize_t written = write(fabric->wake, &one, sizeof one);
+    (void)written; /* it fails only when the counter is full, and then the loop is awake */
+}
+
+void fabric_stop(struct fabric *fabric)
+{
+    atomic_store(&fabric->stopping, true);
+    wake_up(fabric);
+}
+
+void fabric_call(struct fabric *fabric, void (*call)(struct fabric *fabric, void *argument), void *argument)
+{
+    pthread_mutex_lock(&fabric->lock);
+    while (fabric->running && fabric->call)
+        pthread_cond_wait(&fabric->called, &fabric->lock);
+    if (!fabric->running) {
+        call(fabric, argument);
+    } else {
+        fabric->call = call;
+        fabric->argument = argument;
+        wake_up(fabric);
+        for (uint64_t before = fabric->served; fabric->served == before;)
+            pthread_cond_wait(&fabric->called, &fabric->lock);
+    }
+    pthread_mutex_unlock(&fabric->lock);
+}

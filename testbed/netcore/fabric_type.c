@@ -1,0 +1,374 @@
+/* The Python type Fabric. What its methods do is told in __init__.pyi. */
+#include "module.h"
+
+#include "fabric.h"
+
+#include <errno.h>
+
+struct fabric_object {
+    PyObject_HEAD
+    struct fabric *fabric;
+};
+
+static struct fabric *fabric_of(PyObject *self)
+{
+    return ((struct fabric_object *)self)->fabric;
+}
+
+/* Have the loop do something, without the interpreter's lock. */
+static void call(struct fabric *fabric, void (*function)(struct fabric *fabric, void *argument), void *argument)
+{
+    Py_BEGIN_ALLOW_THREADS
+    fabric_call(fabric, function, argument);
+    Py_END_ALLOW_THREADS
+}
+
+static PyObject *fabric_create(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"seed", NULL};
+    unsigned long long seed;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "K:Fabric", names, &seed))
+        return NULL;
+    struct fabric_object *self = (struct fabric_object *)type->tp_alloc(type, 0);
+    if (self && !(self->fabric = fabric_new(seed))) {
+        Py_DECREF(self);
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return (PyObject *)self;
+}
+
+static void fabric_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    if (fabric_of(self))
+        fabric_destroy(fabric_of(self));
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static struct fabric_port *port_at(struct fabric *fabric, Py_ssize_t index)
+{
+    if (index >= 0 && (size_t)index < fabric->port_count)
+        return fabric->ports[index];
+    PyErr_Format(PyExc_IndexError, "there is no port %zd", index);
+    return NULL;
+}
+
+static struct link *link_at(struct fabric *fabric, Py_ssize_t index)
+{
+    if (index >= 0 && (size_t)index < fabric->link_count)
+        return &fabric->links[index]->link;
+    PyErr_Format(PyExc_IndexError, "there is no link %zd", index);
+    return NULL;
+}
+
+static PyObject *add_port(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"fd", "virtio", "host", "spray", "join", NULL};
+    int fd, virtio, host, spray, join;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "i$pppp:add_port", names, &fd, &virtio, &host, &spray, &join))
+        return NULL;
+    struct fabric *fabric = fabric_of(self);
+    struct port_options options = {.virtio = virtio, .spray = spray, .join = join && virtio};
+    if (fabric->running)
+        return PyErr_Format(PyExc_RuntimeError, "ports are added before running");
+    if (!fabric_add_port(fabric, fd, options, host))
+        return PyErr_SetFromErrno(PyExc_OSError);
+    return PyLong_FromSize_t(fabric->port_count - 1);
+}
+
+static PyObject *add_link(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"source", "target", "index", NULL};
+    Py_ssize_t source, target;
+    unsigned long long index;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "nnK:add_link", names, &source, &target, &index))
+        return NULL;
+    struct fabric *fabric = fabric_of(self);
+    struct fabric_port *from = port_at(fabric, source), *to = from ? port_at(fabric, target) : NULL;
+    if (!to)
+        return NULL;
+    if (fabric->running || from->out)
+        return PyErr_Format(PyExc_RuntimeError, "a port has one link, which is added before running");
+    if (!fabric_add_link(fabric, from, to, index))
+        return PyErr_SetFromErrno(PyExc_OSError);
+    return PyLong_FromSize_t(fabric->link_count - 1);
+}
+
+struct link_change {
+    struct link *link;
+    struct link_parameters parameters;
+    int up;
+};
+
+static void apply_parameters(struct fabric *fabric, void *argument)
+{
+    struct link_change *change = argument;
+    (void)fabric;
+    change->parameters.never_drops = change->link->parameters.never_drops;
+    link_set(change->link, &change->parameters);
+}
+
+static PyObject *set_link(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"link", "rate_bps", "delay_ns", "queue_bytes", "jitter_ns", "reorder",
+                            "ecn",  "loss",     "duplicate", "corrupt",    NULL};
+    Py_ssize_t index;
+    unsigned long long rate_bps, queue_bytes, ecn_min = 0, ecn_max = 0;
+    long long delay_ns, jitter_ns = 0;
+    int reorder = 0;
+    PyObject *ecn = Py_None, *loss = Py_None;
+    double ecn_probability = 0, mean = 0, burst = 1, duplicate = 0, corrupt = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "n$KLKLpOOdd:set_link", names, &index, &rate_bps, &delay_ns,
+                                     &queue_bytes, &jitter_ns, &reorder, &ecn, &loss, &duplicate, &corrupt))
+        return NULL;
+    if (ecn != Py_None && !PyArg_ParseTuple(ecn, "KKd;ecn is (min bytes, max bytes, probability)", &ecn_min, &ecn_max,
+                                            &ecn_probability))
+        return NULL;
+    if (loss != Py_None && !PyArg_ParseTuple(loss, "dd;loss is (mean, burst)", &mean, &burst))
+        return NULL;
+    struct link_change change = {.link = link_at(fabric_of(self), index)};
+    if (!change.link)
+        return NULL;
+    if (rate_bps == 0 || delay_ns < 0 || jitter_ns < 0 || ecn_min > ecn_max)
+        return PyErr_Format(PyExc_ValueError, "a rate must be above 0, times not below 0, and ecn's min not above its max");
+    change.parameters = (struct link_parameters){
+        .rate_bps = rate_bps,
+        .delay_ns = delay_ns,
+        .jitter_ns = jitter_ns,
+        .queue_bytes = queue_bytes,
+        .reorder = reorder,
+        .ecn = ecn != Py_None,
+        .ecn_min_bytes = ecn_min,
+        .ecn_max_bytes = ecn_max,
+        .ecn_probability = ecn_probability,
+        .duplicate = random_threshold(duplicate),
+        .corrupt = random_threshold(corrupt),
+    };
+    if (!link_parameters_loss(&change.parameters, mean, burst))
+        return PyErr_Format(PyExc_ValueError, "no loss has this mean and burst: mean <= burst / (burst + 1), burst >= 1");
+    call(fabric_of(self), apply_parameters, &change);
+    Py_RETURN_NONE;
+}
+
+static void apply_up(struct fabric *fabric, void *argument)
+{
+    struct link_change *change = argument;
+    (void)fabric;
+    link_set_up(change->link, change->up);
+}
+
+static PyObject *set_link_up(PyObject *self, PyObject *args)
+{
+    Py_ssize_t index;
+    struct link_change change = {0};
+    if (!PyArg_ParseTuple(args, "np:set_link_up", &index, &change.up))
+        return NULL;
+    if (!(change.link = link_at(fabric_of(self), index)))
+        return NULL;
+    call(fabric_of(self), apply_up, &change);
+    Py_RETURN_NONE;
+}
+
+static void apply_job(struct fabric *fabric, void *argument)
+{
+    fabric->job = *(struct fabric_job *)argument;
+}
+
+static PyObject *set_job(PyObject *self, PyObject *args)
+{
+    struct fabric_job job;
+    if (!PyArg_ParseTuple(args, "HHH:set_job", &job.udp_port, &job.tcp_first, &job.tcp_last))
+        return NULL;
+    call(fabric_of(self), apply_job, &job);
+    Py_RETURN_NONE;
+}
+
+/* --- counters ------------------------------------------------------------------------------------------------------ */
+
+/* What a link has to tell, copied by the loop; percentiles take their time elsewhere. */
+struct link_reading {
+    struct link_counts counts[LINK_CLASSES];
+    uint64_t in_flight[LINK_CLASSES];
+    uint64_t max_queued_bytes;
+    int64_t busy_ns;
+    uint64_t measured_bps;
+    uint64_t pool_exhausted;
+    uint64_t malformed;
+    uint64_t write_errors;
+    struct histogram lateness;
+};
+
+static void read_links(struct fabric *fabric, void *argument)
+{
+    struct link_reading *readings = argument;
+    for (size_t i = 0; i < fabric->link_count; i++) {
+        const struct link *link = &fabric->links[i]->link;
+        struct link_reading *reading = &readings[i];
+        for (enum link_class class = 0; class < LINK_CLASSES; class++) {
+            reading->counts[class] = link->counts[class];
+            reading->in_flight[class] = link_in_flight(link, class);
+        }
+        reading->max_queued_bytes = link->max_queued_bytes;
+        reading->busy_ns = link->busy_ns;
+        reading->measured_bps = link_measured_bps(link);
+        reading->pool_exhausted = link->pool_exhausted;
+        reading->malformed = fabric->links[i]->source->port.malformed;
+        reading->write_errors = fabric->links[i]->target->port.write_errors;
+        reading->lateness = link->lateness;
+    }
+}
+
+static PyObject *counts_dictionary(const struct link_counts *of, uint64_t in_flight)
+{
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsK}", "entered", of->entered, "packets", of->packets, "bytes", of->bytes,
+                         "dropped_queue", of->dropped_queue, "dropped_loss", of->dropped_loss, "dropped_down",
+                         of->dropped_down, "corrupted", of->corrupted, "duplicated", of->duplicated, "ecn_marked",
+                         of->ecn_marked, "in_flight", in_flight);
+}
+
+static PyObject *gauges_dictionary(const struct link_reading *of)
+{
+    return Py_BuildValue("{sKsLsKsLsLsKsKsK}", "max_queue_bytes", of->max_queued_bytes, "busy_ns", of->busy_ns,
+                         "measured_bps", of->measured_bps, "late_p50_ns", histogram_percentile(&of->lateness, 50),
+                         "late_p99_ns", histogram_percentile(&of->lateness, 99), "malformed", of->malformed,
+                         "write_errors", of->write_errors, "pool_exhausted", of->pool_exhausted);
+}
+
+static PyObject *counters(PyObject *self, PyObject *args)
+{
+    struct fabric *fabric = fabric_of(self);
+    struct link_reading *readings = PyMem_Calloc(fabric->link_count + 1, sizeof *readings);
+    (void)args;
+    if (!readings)
+        return PyErr_NoMemory();
+    call(fabric, read_links, readings);
+    PyObject *list = PyList_New((Py_ssize_t)fabric->link_count);
+    for (size_t i = 0; list && i < fabric->link_count; i++) {
+        const struct link_reading *of = &readings[i];
+        PyObject *entry = Py_BuildValue("NNN", counts_dictionary(&of->counts[LINK_ALL], of->in_flight[LINK_ALL]),
+                                        counts_dictionary(&of->counts[LINK_JOB], of->in_flight[LINK_JOB]),
+                                        gauges_dictionary(of));
+        if (!entry)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, (Py_ssize_t)i, entry);
+    }
+    PyMem_Free(readings);
+    return list;
+}
+
+static void apply_mark(struct fabric *fabric, void *argument)
+{
+    (void)argument;
+    for (size_t i = 0; i < fabric->link_count; i++)
+        link_mark(&fabric->links[i]->link);
+}
+
+static PyObject *mark(PyObject *self, PyObject *args)
+{
+    (void)args;
+    call(fabric_of(self), apply_mark, NULL);
+    Py_RETURN_NONE;
+}
+
+/* --- captures ------------------------------------------------------------------------------------------------------ */
+
+struct capture_change {
+    struct port *port;
+    struct capture *capture; /* in: to be put in place; out: the one that was there */
+};
+
+static void swap_capture(struct fabric *fabric, void *argument)
+{
+    struct capture_change *change = argument;
+    struct capture *before = change->port->capture;
+    (void)fabric;
+    change->port->capture = change->capture;
+    change->capture = before;
+}
+
+static PyObject *capture_start(PyObject *self, PyObject *args)
+{
+    Py_ssize_t index;
+    const char *path;
+    unsigned int snap_bytes;
+    if (!PyArg_ParseTuple(args, "nsI:capture_start", &index, &path, &snap_bytes))
+        return NULL;
+    struct fabric_port *port = port_at(fabric_of(self), index);
+    if (!port)
+        return NULL;
+    struct capture_change change = {&port->port, capture_open(path, snap_bytes)};
+    if (!change.capture)
+        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
+    call(fabric_of(self), swap_capture, &change);
+    if (change.capture && !capture_close(change.capture))
+        return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
+}
+
+static PyObject *capture_stop(PyObject *self, PyObject *args)
+{
+    struct fabric *fabric = fabric_of(self);
+    int error = 0;
+    (void)args;
+    for (size_t i = 0; i < fabric->port_count; i++) {
+        struct capture_change change = {&fabric->ports[i]->port, NULL};
+        call(fabric, swap_capture, &change);
+        if (change.capture && !capture_close(change.capture))
+            error = errno;
+    }
+    errno = error;
+    return error ? PyErr_SetFromErrno(PyExc_OSError) : Py_NewRef(Py_None);
+}
+
+/* --- running ------------------------------------------------------------------------------------------------------- */
+
+static PyObject *run(PyObject *self, PyObject *args)
+{
+    int error;
+    (void)args;
+    Py_BEGIN_ALLOW_THREADS
+    error = fabric_run(fabric_of(self));
+    Py_END_ALLOW_THREADS
+    errno = error;
+    return error ? PyErr_SetFromErrno(PyExc_OSError) : Py_NewRef(Py_None);
+}
+
+static PyObject *stop(PyObject *self, PyObject *args)
+{
+    (void)args;
+    fabric_stop(fabric_of(self));
+    Py_RETURN_NONE;
+}
+
+#define KEYWORDS(function) (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS
+
+static PyMethodDef methods[] = {
+    {"add_port", KEYWORDS(add_port), NULL},
+    {"add_link", KEYWORDS(add_link), NULL},
+    {"set_link", KEYWORDS(set_link), NULL},
+    {"set_link_up", set_link_up, METH_VARARGS, NULL},
+    {"set_job", set_job, METH_VARARGS, NULL},
+    {"counters", counters, METH_NOARGS, NULL},
+    {"mark", mark, METH_NOARGS, NULL},
+    {"capture_start", capture_start, METH_VARARGS, NULL},
+    {"capture_stop", capture_stop, METH_NOARGS, NULL},
+    {"run", run, METH_NOARGS, NULL},
+    {"stop", stop, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, fabric_create},
+    {Py_tp_dealloc, fabric_dealloc},
+    {Py_tp_methods, methods},
+    {0, NULL},
+};
+
+PyType_Spec fabric_type_spec = {
+    .name = "testbed.netcore._core.Fabric",
+    .basicsize = sizeof(struct fabric_object),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};

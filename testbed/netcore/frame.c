@@ -1,0 +1,120 @@
+#include "frame.h"
+
+#include <string.h>
+
+#define ETHERTYPE_IPV4 0x0800
+#define FRAGMENT_OFFSET_MASK 0x1fff
+#define UDP_CHECKSUM_AT 6
+#define TCP_CHECKSUM_AT 16
+
+struct frame_layout frame_parse(const uint8_t *frame, size_t length)
+{
+    struct frame_layout layout = {0};
+    if (length < ETHERNET_BYTES + IPV4_BYTES || load16(frame + 12) != ETHERTYPE_IPV4)
+        return layout;
+    const uint8_t *ip = frame + ETHERNET_BYTES;
+    uint32_t header = (ip[0] & 15u) * 4, total = load16(ip + 2);
+    if (ip[0] >> 4 != 4 || header < IPV4_BYTES || total < header || ETHERNET_BYTES + total > length)
+        return layout;
+    layout.network = ETHERNET_BYTES;
+    layout.end = ETHERNET_BYTES + total;
+    if (load16(ip + 6) & FRAGMENT_OFFSET_MASK)
+        return layout;
+    uint32_t transport = ETHERNET_BYTES + header, room = total - header, bytes;
+    if (ip[9] == PROTOCOL_UDP && room >= UDP_BYTES)
+        bytes = UDP_BYTES;
+    else if (ip[9] == PROTOCOL_TCP && room >= TCP_BYTES)
+        bytes = (frame[transport + 12] >> 4) * 4u;
+    else
+        return layout;
+    if (bytes < UDP_BYTES || bytes > room || (ip[9] == PROTOCOL_TCP && bytes < TCP_BYTES))
+        return layout;
+    layout.transport = transport;
+    layout.payload = transport + bytes;
+    layout.protocol = ip[9];
+    return layout;
+}
+
+uint64_t checksum_add(uint64_t sum, const uint8_t *bytes, size_t length)
+{
+    for (; length >= 4; bytes += 4, length -= 4) {
+        uint32_t word;
+        memcpy(&word, bytes, 4);
+        sum += word;
+    }
+    if (length) {
+        uint32_t word = 0;
+        memcpy(&word, bytes, length);
+        sum += word;
+    }
+    return sum;
+}
+
+uint64_t checksum_pseudo_header(const uint8_t *ipv4, uint8_t protocol, uint32_t length)
+{
+    uint8_t tail[8] = {0, 0, 0, protocol};
+    store32(tail + 4, length);
+    return checksum_add(checksum_add(0, ipv4 + 12, 8), tail, sizeof tail);
+}
+
+uint16_t checksum_fold(uint64_t sum)
+{
+    while (sum >> 16)
+        sum = (sum & 0xffff) + (sum >> 16);
+    return (uint16_t)sum;
+}
+
+/* Sums are of words in the machine's byte order, so they are stored in it too (RFC 1071, 2.B). */
+void checksum_store(uint8_t *at, uint16_t folded)
+{
+    memcpy(at, &folded, 2);
+}
+
+void frame_seal_network(uint8_t *frame, const struct frame_layout *layout)
+{
+    uint8_t *ip = frame + layout->network;
+    memset(ip + 10, 0, 2);
+    checksum_store(ip + 10, (uint16_t)~checksum_fold(checksum_add(0, ip, (ip[0] & 15u) * 4)));
+}
+
+static uint8_t *transport_checksum(uint8_t *frame, const struct frame_layout *layout)
+{
+    return frame + layout->transport + (layout->protocol == PROTOCOL_UDP ? UDP_CHECKSUM_AT : TCP_CHECKSUM_AT);
+}
+
+static uint16_t transport_sum(const uint8_t *frame, const struct frame_layout *layout)
+{
+    uint32_t length = layout->end - layout->transport;
+    uint64_t sum = checksum_pseudo_header(frame + layout->network, layout->protocol, length);
+    return checksum_fold(checksum_add(sum, frame + layout->transport, length));
+}
+
+void frame_seal_transport(uint8_t *frame, const struct frame_layout *layout)
+{
+    uint8_t *field = transport_checksum(frame, layout);
+    memset(field, 0, 2);
+    uint16_t checksum = (uint16_t)~transport_sum(frame, layout);
+    /* RFC 768: 0 means that there is none, so a sum of 0 is sent as its other form. */
+    checksum_store(field, checksum == 0 && layout->protocol == PROTOCOL_UDP ? 0xffff : checksum);
+}
+
+bool frame_transport_intact(const uint8_t *frame, const struct frame_layout *layout)
+{
+    const uint8_t *field = transport_checksum((uint8_t *)frame, layout);
+    if (layout->protocol == PROTOCOL_UDP && load16(field) == 0)
+        return false;
+    return transport_sum(frame, layout) == 0xffff;
+}
+
+bool frame_mark_congestion(uint8_t *frame, const struct frame_layout *layout)
+{
+    uint8_t *ip = frame + layout->network;
+    uint8_t ecn = ip[1] & ECN_MASK;
+    if (!layout->network || ecn == 0 || ecn == ECN_CE)
+        return false;
+    ip[1] |= ECN_CE;
+    /* RFC 1624, equation 3: the changed word went from 0x45?? to 0x45?? + difference. */
+    uint32_t sum = (uint16_t)~load16(ip + 10) + (uint32_t)(ECN_CE - ecn);
+    store16(ip + 10, (uint16_t)~((sum & 0xffff) + (sum >> 16)));
+    return true;
+}

@@ -1,0 +1,271 @@
+#include "link.h"
+
+#include <string.h>
+
+#define NS_PER_S_AS_BITS (UINT64_C(8) * 1000000000)
+
+#define COUNT(link, packet, field, amount)                           \
+    do {                                                             \
+        (link)->counts[LINK_ALL].field += (amount);                  \
+        if ((packet)->flags & PACKET_JOB)                            \
+            (link)->counts[LINK_JOB].field += (amount);              \
+    } while (0)
+
+static void on_service_end(struct event *event, int64_t at_ns);
+static void on_arrival(struct event *event, int64_t at_ns);
+
+bool link_parameters_loss(struct link_parameters *parameters, double mean, double burst_packets)
+{
+    double to_good, to_bad;
+    if (mean < 0 || mean > 1 || burst_packets < 1)
+        return false;
+    if (burst_packets == 1) {
+        to_bad = mean;
+        to_good = 1 - mean;
+    } else {
+        /* A burst lasts 1 / to_good packets, and the chain is bad for to_bad / (to_bad + to_good) of the time. */
+        to_good = 1 / burst_packets;
+        to_bad = mean < 1 ? to_good * mean / (1 - mean) : 2;
+        if (to_bad > 1)
+            return false;
+    }
+    parameters->to_bad = random_threshold(to_bad);
+    parameters->to_good = random_threshold(to_good);
+    parameters->loss_mean = mean;
+    return true;
+}
+
+bool link_init(struct link *link, struct eventq *events, struct packet_pool *pool, uint64_t seed, uint64_t index)
+{
+    *link = (struct link){.events = events, .pool = pool, .service_end.fire = on_service_end};
+    for (enum random_stream stream = 0; stream < RANDOM_STREAMS; stream++)
+        link->keys[stream] = random_key(seed, stream, index);
+    return eventq_attach(events, 1);
+}
+
+void link_set(struct link *link, const struct link_parameters *parameters)
+{
+    bool same_loss = link->parameters.to_bad == parameters->to_bad && link->parameters.to_good == parameters->to_good;
+    link->parameters = *parameters;
+    if (!same_loss) {
+        uint64_t draw = random_draw(link->keys[RANDOM_LOSS_START], link->departures);
+        link->bad = random_chance(draw, random_threshold(parameters->loss_mean));
+    }
+}
+
+static uint64_t draw(const struct link *link, enum random_stream stream)
+{
+    return random_draw(link->keys[stream], link->departures);
+}
+
+/* A double's 53 bits are enough for an interpolated probability. */
+static double ecn_probability(const struct link *link)
+{
+    const struct link_parameters *of = &link->parameters;
+    uint64_t queued = link->queued_bytes;
+    if (!of->ecn || of->never_drops || queued <= of->ecn_min_bytes)
+        return 0;
+    if (queued > of->ecn_max_bytes)
+        return 1;
+    return of->ecn_probability * (double)(queued - of->ecn_min_bytes) / (double)(of->ecn_max_bytes - of->ecn_min_bytes);
+}
+
+static void serve(struct link *link, struct packet *packet, int64_t start_ns)
+{
+    uint64_t bits = (packet->length + WIRE_OVERHEAD_BYTES) * UINT64_C(8);
+    uint64_t scaled = (packet->length + WIRE_OVERHEAD_BYTES) * NS_PER_S_AS_BITS + link->remainder;
+    int64_t duration_ns = (int64_t)(scaled / link->parameters.rate_bps);
+    link->remainder = scaled % link->parameters.rate_bps;
+    link->busy_ns += duration_ns;
+    link->run_bits += bits;
+    packet->run = link->run;
+    packet->run_bits = link->run_bits;
+    link->in_service = packet;
+    eventq_schedule(link->events, &link->service_end, start_ns + duration_ns);
+}
+
+void link_send(struct link *link, struct packet *packet, int64_t now_ns)
+{
+    const struct link_parameters *of = &link->parameters;
+    COUNT(link, packet, entered, 1);
+    if (link->down) {
+        COUNT(link, packet, dropped_down, 1);
+        packet_free(link->pool, packet);
+        return;
+    }
+    if (link->in_service && !of->never_drops && link->queued_bytes + packet->length > of->queue_bytes) {
+        COUNT(link, packet, dropped_queue, 1);
+        packet_free(link->pool, packet);
+        return;
+    }
+    double marks = ecn_probability(link);
+    if (marks > 0 && random_chance(random_draw(link->keys[RANDOM_ECN], link->arrivals), random_threshold(marks)) &&
+        frame_mark_congestion(packet->frame, &packet->layout))
+        COUNT(link, packet, ecn_marked, 1);
+    link->arrivals++;
+    packet->link = link;
+    packet->epoch = link->epoch;
+    packet->event.fire = on_arrival;
+    if (link->in_service) {
+        packet_append(&link->queue, packet);
+        link->queued_bytes += packet->length;
+        if (link->queued_bytes > link->max_queued_bytes)
+            link->max_queued_bytes = link->queued_bytes;
+    } else {
+        link->remainder = 0;
+        link->run++;
+        link->run_bits = 0;
+        serve(link, packet, now_ns);
+    }
+}
+
+static bool lost(struct link *link)
+{
+    uint64_t chance = draw(link, RANDOM_LOSS);
+    link->bad = link->bad ? !random_chance(chance, link->parameters.to_good)
+                          : random_chance(chance, link->parameters.to_bad);
+    return link->bad;
+}
+
+/* Flip one bit of the transport's payload; of a frame without one, a bit of what it has after the Ethernet header. */
+static void corrupt(struct link *link, struct packet *packet)
+{
+    const struct frame_layout *layout = &packet->layout;
+    uint32_t from = ETHERNET_BYTES, to = packet->length;
+    if (layout->transport) {
+        from = layout->payload < layout->end ? layout->payload : layout->transport;
+        to = layout->end;
+    }
+    if (from >= to)
+        return;
+    uint64_t bit = random_below(draw(link, RANDOM_CORRUPT_PLACE), (uint64_t)(to - from) * 8);
+    packet->frame[from + bit / 8] ^= (uint8_t)(1u << bit % 8);
+    packet->flags |= PACKET_CORRUPTED;
+    COUNT(link, packet, corrupted, 1);
+}
+
+/* Send a packet off on the wire at `now_ns`, its serialisation done. */
+static void depart(struct link *link, struct packet *packet, int64_t now_ns)
+{
+    const struct link_parameters *of = &link->parameters;
+    struct packet *copy = NULL;
+    if (packet->epoch != link->epoch) {
+        COUNT(link, packet, dropped_down, 1);
+        packet_free(link->pool, packet);
+    } else if (lost(link)) {
+        COUNT(link, packet, dropped_loss, 1);
+        packet_free(link->pool, packet);
+    } else {
+        if (of->corrupt && random_chance(draw(link, RANDOM_CORRUPT), of->corrupt))
+            corrupt(link, packet);
+        int64_t at_ns = now_ns + of->delay_ns;
+        if (of->jitter_ns) {
+            at_ns += (int64_t)random_below(draw(link, RANDOM_JITTER), 2 * (uint64_t)of->jitter_ns + 1) - of->jitter_ns;
+            at_ns = at_ns < now_ns ? now_ns : at_ns;
+        }
+        if (!of->reorder && at_ns < link->last_arrival_ns)
+            at_ns = link->last_arrival_ns;
+        link->last_arrival_ns = at_ns;
+        if (of->duplicate && random_chance(draw(link, RANDOM_DUPLICATE), of->duplicate)) {
+            copy = packet_copy(link->pool, packet);
+            link->pool_exhausted += !copy;
+        }
+        packet->due_ns = at_ns;
+        eventq_schedule(link->events, &packet->event, at_ns);
+        if (copy) {
+            COUNT(link, copy, duplicated, 1);
+            if (copy->flags & PACKET_CORRUPTED)
+                COUNT(link, copy, corrupted, 1);
+            copy->due_ns = at_ns;
+            eventq_schedule(link->events, &copy->event, at_ns);
+        }
+    }
+    link->departures++;
+}
+
+static void on_service_end(struct event *event, int64_t at_ns)
+{
+    struct link *link = CONTAINER_OF(event, struct link, service_end);
+    struct packet *done = link->in_service;
+    struct packet *next = packet_take(&link->queue);
+    link->in_service = NULL;
+    if (next) {
+        link->queued_bytes -= next->length;
+        serve(link, next, at_ns);
+    }
+    depart(link, done, at_ns);
+}
+
+static void on_arrival(struct event *event, int64_t at_ns)
+{
+    struct packet *packet = CONTAINER_OF(event, struct packet, event);
+    struct link *link = packet->link;
+    (void)at_ns;
+    if (packet->epoch != link->epoch) {
+        COUNT(link, packet, dropped_down, 1);
+        packet_free(link->pool, packet);
+        return;
+    }
+    COUNT(link, packet, packets, 1);
+    COUNT(link, packet, bytes, packet->length);
+    link->deliver(link->receiver, packet);
+}
+
+void link_set_up(struct link *link, bool up)
+{
+    if (!up && !link->down) {
+        link->epoch++;
+        for (struct packet *packet; (packet = packet_take(&link->queue));) {
+            COUNT(link, packet, dropped_down, 1);
+            packet_free(link->pool, packet);
+        }
+        link->queued_bytes = 0;
+    }
+    link->down = !up;
+}
+
+/* Add the run being measured to the finished ones, if it is long enough. */
+static void close_run(struct link_rate_meter *meter)
+{
+    int64_t span_ns = meter->last_ns - meter->first_ns;
+    if (meter->packets >= RATE_RUN_PACKETS && span_ns >= RATE_RUN_NS) {
+        meter->bits += meter->last_bits - meter->first_bits;
+        meter->span_ns += span_ns;
+    }
+    meter->packets = 0;
+}
+
+void link_came_out(struct link *link, const struct packet *packet, int64_t real_ns)
+{
+    struct link_rate_meter *meter = &link->meter;
+    histogram_add(&link->lateness, real_ns - packet->due_ns);
+    if (!meter->packets || meter->run != packet->run) {
+        close_run(meter);
+        meter->run = packet->run;
+        meter->first_bits = packet->run_bits;
+        meter->first_ns = real_ns;
+    }
+    meter->packets++;
+    meter->last_bits = packet->run_bits;
+    meter->last_ns = real_ns;
+}
+
+uint64_t link_measured_bps(const struct link *link)
+{
+    struct link_rate_meter meter = link->meter;
+    close_run(&meter);
+    return meter.span_ns ? (uint64_t)((double)meter.bits * 1e9 / (double)meter.span_ns + 0.5) : 0;
+}
+
+void link_mark(struct link *link)
+{
+    link->max_queued_bytes = link->queued_bytes;
+    link->lateness = (struct histogram){0};
+    link->meter = (struct link_rate_meter){0};
+}
+
+uint64_t link_in_flight(const struct link *link, enum link_class class)
+{
+    const struct link_counts *of = &link->counts[class];
+    return of->entered + of->duplicated - of->packets - of->dropped_queue - of->dropped_loss - of->dropped_down;
+}

@@ -1,0 +1,122 @@
+/* One directed link: a byte queue, service at a rate, a propagation delay, and what strikes packets on the way.
+ *
+ * Departures are computed, never measured, so that a late caller does not make later packets late: a packet leaves at
+ * max(its arrival, the departure before it) + (bytes + 24) x 8 / rate, with the division's remainder carried along while
+ * the link is busy. Everything happens in `event`s of the fabric's queue, under whichever clock runs it.
+ *
+ * The queue counts frame bytes without FCS and excludes the packet in service. ECN looks at it when a packet arrives. After
+ * the queue, in this order: loss, corruption, duplication, jitter. Each draw is keyed by the packet's number on this link.
+ */
+#ifndef NETCORE_LINK_H
+#define NETCORE_LINK_H
+
+#include "eventq.h"
+#include "histogram.h"
+#include "packet.h"
+#include "random.h"
+
+#define WIRE_OVERHEAD_BYTES 24     /* FCS 4, preamble and start 8, gap 12 (IEEE 802.3) */
+#define RATE_RUN_PACKETS 16        /* a rate is measured over at least this many packets sent back to back ... */
+#define RATE_RUN_NS INT64_C(5000000) /* ... and this long, so that a late wake-up of 50 us is at most 1 % of it */
+
+struct link_parameters {
+    uint64_t rate_bps;
+    int64_t delay_ns;
+    int64_t jitter_ns;    /* uniform within delay +- jitter, never below 0 */
+    uint64_t queue_bytes;
+    bool reorder;         /* whether jitter may */
+    bool never_drops;     /* a host's own port: its queue is the sender's, which neither drops nor marks */
+    bool ecn;
+    uint64_t ecn_min_bytes;
+    uint64_t ecn_max_bytes;
+    double ecn_probability;
+    /* Gilbert-Elliott: lost while bad. Bernoulli is the chain whose next state does not depend on the last. */
+    uint64_t to_bad;      /* thresholds of `random_chance` */
+    uint64_t to_good;
+    double loss_mean;
+    uint64_t duplicate;
+    uint64_t corrupt;
+};
+
+/* Set the loss chain for a mean loss and a mean burst length in packets (1: Bernoulli). False: there is no such chain. */
+bool link_parameters_loss(struct link_parameters *parameters, double mean, double burst_packets);
+
+/* Of all packets, or of the job's. entered + duplicated = packets + dropped + in flight. */
+struct link_counts {
+    uint64_t entered;
+    uint64_t packets; /* delivered */
+    uint64_t bytes;   /* delivered, without FCS */
+    uint64_t dropped_queue;
+    uint64_t dropped_loss;
+    uint64_t dropped_down;
+    uint64_t corrupted;
+    uint64_t duplicated;
+    uint64_t ecn_marked;
+};
+
+enum link_class { LINK_ALL, LINK_JOB, LINK_CLASSES };
+
+/* The rate at which back-to-back packets really came out. */
+struct link_rate_meter {
+    uint32_t run;
+    uint32_t packets;
+    uint64_t first_bits, last_bits;
+    int64_t first_ns, last_ns;
+    uint64_t bits; /* of finished runs */
+    int64_t span_ns;
+};
+
+struct link {
+    struct link_parameters parameters;
+    struct eventq *events;
+    struct packet_pool *pool;
+    /* Takes each packet at the far end, and owns it from there. */
+    void (*deliver)(void *receiver, struct packet *packet);
+    void *receiver;
+    bool down;
+    uint32_t epoch; /* counts the times the link went down: a packet of an earlier epoch is lost */
+    struct packet_list queue;
+    uint64_t queued_bytes;
+    uint64_t max_queued_bytes;
+    struct packet *in_service;
+    struct event service_end;
+    uint64_t remainder; /* of the last serialisation time, in 1 / rate ns */
+    int64_t last_arrival_ns;
+    int64_t busy_ns;
+    uint32_t run;
+    uint64_t run_bits;
+    uint64_t arrivals; /* packets that entered the queue, numbered from 0 */
+    uint64_t departures;
+    bool bad; /* state of the loss chain */
+    uint64_t keys[RANDOM_STREAMS];
+    struct link_counts counts[LINK_CLASSES];
+    struct link_rate_meter meter;
+    struct histogram lateness;
+    uint64_t pool_exhausted;
+};
+
+/* `index` keys the random draws. False: no memory for the link's event. */
+bool link_init(struct link *link, struct eventq *events, struct packet_pool *pool, uint64_t seed, uint64_t index);
+
+/* Set the parameters; packets inside keep going. */
+void link_set(struct link *link, const struct link_parameters *parameters);
+
+/* Take a packet in at `now_ns`; the link owns it. Everything due by then must have been fired. */
+void link_send(struct link *link, struct packet *packet, int64_t now_ns);
+
+/* Down: everything inside is lost, and what comes is too. */
+void link_set_up(struct link *link, bool up);
+
+/* Tell that a packet it delivered really came out at `real_ns`: for lateness and rate. */
+void link_came_out(struct link *link, const struct packet *packet, int64_t real_ns);
+
+/* Forget highest queue, lateness and rate. */
+void link_mark(struct link *link);
+
+/* Packets inside. */
+uint64_t link_in_flight(const struct link *link, enum link_class class);
+
+/* The measured rate, or 0: too few packets were back to back. */
+uint64_t link_measured_bps(const struct link *link);
+
+#endif

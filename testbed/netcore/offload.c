@@ -1,0 +1,208 @@
+#include "offload.h"
+
+#include <string.h>
+
+#define VIRTIO_NEEDS_CHECKSUM 1
+#define VIRTIO_SEGMENTS_TCP 1
+#define VIRTIO_SEGMENTS_UDP 5
+#define VIRTIO_SEGMENTS_NONE 0
+
+#define TCP_FIN 0x01
+#define TCP_PSH 0x08
+#define TCP_ACK 0x10
+#define TCP_CWR 0x80
+#define UDP_CHECKSUM_AT 6
+#define TCP_CHECKSUM_AT 16
+#define IPV4_PACKET_MAX 65535
+#define DONT_FRAGMENT 0x40
+
+/* --- cutting ------------------------------------------------------------------------------------------------------- */
+
+/* Finish the checksum of a frame whose kernel left it to the device: the field holds the pseudo header's sum. */
+static bool finish_checksum(const struct virtio_header *header, uint8_t *frame, size_t length)
+{
+    size_t start = header->checksum_start, field = start + header->checksum_offset;
+    if (start < ETHERNET_BYTES || start >= length || field + 2 > length)
+        return false;
+    uint16_t checksum = (uint16_t)~checksum_fold(checksum_add(0, frame + start, length - start));
+    checksum_store(frame + field, checksum ? checksum : 0xffff);
+    return true;
+}
+
+static struct packet *new_packet(struct packet_pool *pool, const uint8_t *frame, size_t length)
+{
+    struct packet *packet = packet_new(pool, length);
+    if (packet) {
+        memcpy(packet->frame, frame, length);
+        packet->layout = frame_parse(packet->frame, length);
+    }
+    return packet;
+}
+
+static void free_list(struct packet_pool *pool, struct packet_list *list)
+{
+    for (struct packet *packet; (packet = packet_take(list));)
+        packet_free(pool, packet);
+}
+
+/* The wire packet that carries `bytes` of the super-packet's payload from `offset`. */
+static struct packet *cut_segment(struct packet_pool *pool, const uint8_t *frame, const struct frame_layout *layout,
+                                  uint32_t offset, uint32_t bytes, unsigned index)
+{
+    struct packet *packet = packet_new(pool, layout->payload + bytes);
+    if (!packet)
+        return NULL;
+    uint8_t *out = packet->frame, *ip = out + layout->network, *transport = out + layout->transport;
+    memcpy(out, frame, layout->payload);
+    memcpy(out + layout->payload, frame + layout->payload + offset, bytes);
+    packet->layout = *layout;
+    packet->layout.end = packet->length;
+    store16(ip + 2, (uint16_t)(packet->length - layout->network));
+    store16(ip + 4, (uint16_t)(load16(ip + 4) + index));
+    if (layout->protocol == PROTOCOL_UDP) {
+        store16(transport + 4, (uint16_t)(packet->length - layout->transport));
+    } else {
+        store32(transport + 4, load32(transport + 4) + offset);
+        if (layout->payload + offset + bytes < layout->end)
+            transport[13] &= (uint8_t)~(TCP_FIN | TCP_PSH);
+        if (index > 0)
+            transport[13] &= (uint8_t)~TCP_CWR;
+    }
+    frame_seal_network(out, &packet->layout);
+    frame_seal_transport(out, &packet->layout);
+    return packet;
+}
+
+bool offload_cut(struct packet_pool *pool, const struct virtio_header *header, uint8_t *frame, size_t length,
+                 struct packet_list *list)
+{
+    *list = (struct packet_list){0};
+    if (length < ETHERNET_BYTES || length > FRAME_MAX_BYTES)
+        return false;
+    if (header->segmentation == VIRTIO_SEGMENTS_NONE) {
+        if (header->flags & VIRTIO_NEEDS_CHECKSUM && !finish_checksum(header, frame, length))
+            return false;
+        struct packet *packet = new_packet(pool, frame, length);
+        if (packet)
+            packet_append(list, packet);
+        return packet;
+    }
+    struct frame_layout layout = frame_parse(frame, length);
+    uint8_t protocol = header->segmentation == VIRTIO_SEGMENTS_UDP   ? PROTOCOL_UDP
+                       : header->segmentation == VIRTIO_SEGMENTS_TCP ? PROTOCOL_TCP
+                                                                     : 0;
+    uint32_t payload = layout.end - layout.payload, segment = header->segment_bytes;
+    if (!layout.transport || layout.protocol != protocol || !segment || payload > segment * CUT_SEGMENTS)
+        return false;
+    uint32_t offset = 0;
+    for (unsigned index = 0; offset < payload || index == 0; index++) {
+        uint32_t bytes = payload - offset < segment ? payload - offset : segment;
+        struct packet *packet = cut_segment(pool, frame, &layout, offset, bytes, index);
+        if (!packet) {
+            free_list(pool, list);
+            return false;
+        }
+        packet_append(list, packet);
+        offset += bytes;
+    }
+    return true;
+}
+
+/* --- joining ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t payload_bytes(const struct packet *packet)
+{
+    return packet->layout.end - packet->layout.payload;
+}
+
+bool join_may_begin(const struct packet *packet)
+{
+    const struct frame_layout *layout = &packet->layout;
+    const uint8_t *ip = packet->frame + layout->network, *transport = packet->frame + layout->transport;
+    if (!layout->transport || payload_bytes(packet) == 0 || packet->flags & PACKET_CORRUPTED)
+        return false;
+    /* No options, no fragments, may not be fragmented: so that cutting it again gives the same packets. */
+    if (ip[0] != 0x45 || ip[6] != DONT_FRAGMENT || ip[7] != 0)
+        return false;
+    if (layout->protocol == PROTOCOL_UDP
+            ? load16(transport + 4) != layout->end - layout->transport
+            : (transport[13] & ~TCP_PSH) != TCP_ACK || (transport[12] & 15) != 0)
+        return false;
+    return frame_transport_intact(packet->frame, layout);
+}
+
+enum join_fit join_fit(const struct join *join, const struct packet *packet)
+{
+    const struct packet *first = join->packets.first;
+    const struct frame_layout *layout = &first->layout;
+    const uint8_t *ip = first->frame + layout->network, *other_ip = packet->frame + packet->layout.network;
+    const uint8_t *transport = first->frame + layout->transport;
+    const uint8_t *other = packet->frame + packet->layout.transport;
+    if (layout->protocol != packet->layout.protocol || memcmp(ip + 12, other_ip + 12, 8) != 0 ||
+        memcmp(transport, other, 4) != 0)
+        return JOIN_OTHER;
+    uint32_t bytes = payload_bytes(packet);
+    if (join->closed || join->count == JOIN_SEGMENTS || bytes > join->segment_bytes ||
+        layout->payload != packet->layout.payload)
+        return JOIN_BREAKS;
+    if (layout->payload - layout->network + join->payload_bytes + bytes > IPV4_PACKET_MAX)
+        return JOIN_BREAKS;
+    /* Same ToS and TTL, and the identification one further. */
+    if (ip[1] != other_ip[1] || ip[8] != other_ip[8] ||
+        (uint16_t)(load16(ip + 4) + join->count) != load16(other_ip + 4))
+        return JOIN_BREAKS;
+    if (layout->protocol == PROTOCOL_TCP) {
+        uint32_t fixed = layout->payload - layout->transport - TCP_BYTES;
+        if (load32(transport + 4) + join->payload_bytes != load32(other + 4) || memcmp(transport + 8, other + 8, 4) != 0 ||
+            memcmp(transport + 14, other + 14, 2) != 0 || memcmp(transport + TCP_BYTES, other + TCP_BYTES, fixed) != 0)
+            return JOIN_BREAKS;
+    }
+    return JOIN_FITS;
+}
+
+void join_append(struct join *join, struct packet *packet)
+{
+    uint32_t bytes = payload_bytes(packet);
+    if (!join->count)
+        join->segment_bytes = bytes;
+    bool pushed = packet->layout.protocol == PROTOCOL_TCP && packet->frame[packet->layout.transport + 13] & TCP_PSH;
+    join->closed = bytes < join->segment_bytes || pushed;
+    join->payload_bytes += bytes;
+    join->count++;
+    packet_append(&join->packets, packet);
+}
+
+size_t join_describe(struct join *join, struct virtio_header *header, struct iovec *pieces)
+{
+    struct packet *first = join->packets.first;
+    const struct frame_layout *layout = &first->layout;
+    size_t used = 0;
+    *header = (struct virtio_header){0};
+    pieces[used++] = (struct iovec){header, VIRTIO_HEADER_BYTES};
+    pieces[used++] = (struct iovec){first->frame, join->count > 1 ? layout->end : first->length};
+    if (join->count == 1)
+        return used;
+    uint8_t *transport = first->frame + layout->transport;
+    uint32_t transport_bytes = layout->payload - layout->transport + join->payload_bytes;
+    bool udp = layout->protocol == PROTOCOL_UDP;
+    uint16_t checksum_at = udp ? UDP_CHECKSUM_AT : TCP_CHECKSUM_AT;
+    for (struct packet *packet = first->next; packet; packet = packet->next)
+        pieces[used++] = (struct iovec){packet->frame + packet->layout.payload, payload_bytes(packet)};
+    store16(first->frame + layout->network + 2, (uint16_t)(layout->transport - layout->network + transport_bytes));
+    frame_seal_network(first->frame, layout);
+    if (udp)
+        store16(transport + 4, (uint16_t)transport_bytes);
+    else
+        transport[13] |= join->packets.last->frame[layout->transport + 13] & TCP_PSH;
+    uint64_t sum = checksum_pseudo_header(first->frame + layout->network, layout->protocol, transport_bytes);
+    checksum_store(transport + checksum_at, checksum_fold(sum));
+    *header = (struct virtio_header){
+        .flags = VIRTIO_NEEDS_CHECKSUM,
+        .segmentation = udp ? VIRTIO_SEGMENTS_UDP : VIRTIO_SEGMENTS_TCP,
+        .header_bytes = (uint16_t)layout->payload,
+        .segment_bytes = (uint16_t)join->segment_bytes,
+        .checksum_start = (uint16_t)layout->transport,
+        .checksum_offset = checksum_at,
+    };
+    return used;
+}

@@ -1,0 +1,161 @@
+#include "port.h"
+
+#include "clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <linux/if_tun.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* linux/if_tun.h of Linux 6.2 */
+#ifndef TUN_F_USO4
+#define TUN_F_USO4 0x20
+#define TUN_F_USO6 0x40
+#endif
+
+#define SOURCE_MAC_LAST 11
+
+void port_init(struct port *port, int fd, struct port_options options, struct packet_pool *pool, uint64_t spray_key)
+{
+    *port = (struct port){.fd = fd, .options = options, .pool = pool, .spray_key = spray_key};
+}
+
+void port_destroy(struct port *port)
+{
+    if (port->capture)
+        capture_close(port->capture);
+    close(port->fd);
+}
+
+enum port_read port_read(struct port *port, uint8_t *scratch, struct packet_list *packets)
+{
+    struct virtio_header header = {0};
+    size_t offset = port->options.virtio ? VIRTIO_HEADER_BYTES : 0;
+    *packets = (struct packet_list){0};
+    ssize_t got = read(port->fd, scratch, offset + FRAME_MAX_BYTES);
+    if (got < 0)
+        return errno == EAGAIN || errno == EINTR ? PORT_EMPTY : PORT_FAILED;
+    if ((size_t)got < offset) {
+        port->malformed++;
+        return PORT_FRAME;
+    }
+    memcpy(&header, scratch, offset);
+    if (!offload_cut(port->pool, &header, scratch + offset, (size_t)got - offset, packets))
+        port->malformed++;
+    return PORT_FRAME;
+}
+
+/* Write one join out and free its packets. */
+static void write_join(struct port *port, struct join *join)
+{
+    struct virtio_header header;
+    struct iovec pieces[2 + JOIN_SEGMENTS];
+    size_t count = join_describe(join, &header, pieces), skip = port->options.virtio ? 0 : 1;
+    ssize_t done = writev(port->fd, pieces + skip, (int)(count - skip));
+    int64_t now_ns = clock_monotonic_ns();
+    for (struct packet *packet; (packet = packet_take(&join->packets));) {
+        if (done < 0)
+            port->write_errors++;
+        else
+            link_came_out(packet->link, packet, now_ns);
+        packet_free(port->pool, packet);
+    }
+    *join = (struct join){0};
+}
+
+void port_flush(struct port *port)
+{
+    for (unsigned i = 0; i < port->joining; i++)
+        write_join(port, &port->joins[i]);
+    port->joining = 0;
+}
+
+void port_write(struct port *port, struct packet *packet)
+{
+    if (port->options.spray) {
+        uint8_t nibble = (uint8_t)(random_draw(port->spray_key, port->written) >> 60);
+        packet->frame[SOURCE_MAC_LAST] = (uint8_t)((packet->frame[SOURCE_MAC_LAST] & 0xf0) | nibble);
+    }
+    port->written++;
+    if (port->capture)
+        capture_frame(port->capture, packet->frame, packet->length, clock_monotonic_ns());
+    if (!port->options.join || !join_may_begin(packet)) {
+        struct join alone = {0};
+        port_flush(port);
+        join_append(&alone, packet);
+        write_join(port, &alone);
+        return;
+    }
+    for (unsigned i = 0; i < port->joining; i++) {
+        enum join_fit fit = join_fit(&port->joins[i], packet);
+        if (fit == JOIN_OTHER)
+            continue;
+        if (fit == JOIN_BREAKS)
+            write_join(port, &port->joins[i]);
+        join_append(&port->joins[i], packet);
+        return;
+    }
+    if (port->joining == PORT_FLOWS)
+        port_flush(port);
+    join_append(&port->joins[port->joining++], packet);
+}
+
+/* --- devices ------------------------------------------------------------------------------------------------------- */
+
+static bool set_ring(const char *name)
+{
+    struct ifreq request = {.ifr_qlen = PORT_RING_PACKETS};
+    strncpy(request.ifr_name, name, IFNAMSIZ - 1);
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    int result = ioctl(fd, SIOCSIFTXQLEN, &request), error = errno;
+    close(fd);
+    errno = error;
+    return result == 0;
+}
+
+int port_open_tap(const char *name, bool virtio, bool *segmentation)
+{
+    struct ifreq request = {.ifr_flags = (short)(IFF_TAP | IFF_NO_PI | IFF_TUN_EXCL | (virtio ? IFF_VNET_HDR : 0))};
+    if (strlen(name) >= IFNAMSIZ) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    strncpy(request.ifr_name, name, IFNAMSIZ - 1);
+    int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (ioctl(fd, TUNSETIFF, &request) != 0 || !set_ring(name)) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    /* The kernel wants both families of UDP segmentation or none. */
+    unsigned long offloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_USO4 | TUN_F_USO6;
+    *segmentation = virtio && *segmentation && ioctl(fd, TUNSETOFFLOAD, offloads) == 0;
+    return fd;
+}
+
+bool port_enter_netns(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    int result = setns(fd, CLONE_NEWNET), error = errno;
+    close(fd);
+    errno = error;
+    return result == 0;
+}
+
+bool port_set_carrier(int fd, bool up)
+{
+    int carrier = up;
+    return ioctl(fd, TUNSETCARRIER, &carrier) == 0;
+}

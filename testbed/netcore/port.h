@@ -1,0 +1,61 @@
+/* A port of the fabric: a TAP device, with or without virtio-net headers.
+ *
+ * Frames that a host's kernel sends come in as super-packets and are cut; packets for a host are joined per flow, until the
+ * port is flushed, which the fabric does before it waits: joining uses what is late anyway and delays nothing.
+ */
+#ifndef NETCORE_PORT_H
+#define NETCORE_PORT_H
+
+#include "capture.h"
+#include "link.h"
+#include "offload.h"
+
+#define PORT_FLOWS 8           /* flows being joined at once at one port */
+#define PORT_RING_PACKETS 4096 /* txqueuelen of a TAP: what the kernel keeps while the fabric does something else */
+
+struct port_options {
+    bool virtio; /* frames carry a virtio-net header */
+    bool spray;  /* a random nibble goes into the source MAC of what leaves here */
+    bool join;   /* super-packets may leave here */
+};
+
+struct port {
+    int fd;
+    struct port_options options;
+    struct packet_pool *pool;
+    struct capture *capture;
+    uint64_t spray_key;
+    uint64_t written;
+    uint64_t malformed;    /* frames from the kernel that could not be read */
+    uint64_t write_errors; /* packets that the kernel did not take (the device is down) */
+    unsigned joining;
+    struct join joins[PORT_FLOWS];
+};
+
+enum port_read { PORT_FRAME, PORT_EMPTY, PORT_FAILED };
+
+void port_init(struct port *port, int fd, struct port_options options, struct packet_pool *pool, uint64_t spray_key);
+
+/* Closes the device and any capture. */
+void port_destroy(struct port *port);
+
+/* Read one frame as the wire packets it stands for. `scratch` has room for a virtio header and FRAME_MAX_BYTES. */
+enum port_read port_read(struct port *port, uint8_t *scratch, struct packet_list *packets);
+
+/* Send a packet out; the port owns it. It may be kept until the flush. */
+void port_write(struct port *port, struct packet *packet);
+
+/* Write what was kept. */
+void port_flush(struct port *port);
+
+/* Make a TAP in the calling thread's network namespace; returns its fd or -1 with errno. `*segmentation` asks for
+ * super-packets, and tells whether the kernel has them (TUN_F_USO4, Linux 6.2). */
+int port_open_tap(const char *name, bool virtio, bool *segmentation);
+
+/* Move the calling thread into the network namespace at `path`; false with errno. */
+bool port_enter_netns(const char *path);
+
+/* TUNSETCARRIER; false with errno. */
+bool port_set_carrier(int fd, bool up);
+
+#endif

@@ -9,8 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from testbed.routing.model import Alternate, Entry, SwitchPlan
 from testbed.spec.model import Spec
 from testbed.topology.graph import Graph
+
+__all__ = [
+    "Address",
+    "Alternate",
+    "Capabilities",
+    "Datapath",
+    "Entry",
+    "LinkDriver",
+    "Plan",
+    "Prediction",
+    "SwitchPlan",
+]
 
 LinkDriver = Literal["tc", "netcore"]
 Datapath = Literal["kernel", "user"]
@@ -38,35 +51,6 @@ class Address:
 
     ip: str
     mac: str
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One forwarding entry: packets to `prefix` (IPv4, longest wins) leave by one of `ports`.
-
-    kind single: the one port; ecmp: by a hash of the 5-tuple salted per switch; spray: by a draw per packet.
-    """
-
-    prefix: str
-    kind: Literal["single", "ecmp", "spray"]
-    ports: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchPlan:
-    """A switch: its OpenFlow datapath id, the salt of its hash and its entries."""
-
-    dpid: int
-    salt: int
-    entries: tuple[Entry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Alternate:
-    """Per switch, the entries that replace those of the same prefix while `cables` are down; ports () = unreachable."""
-
-    cables: tuple[int, ...]
-    entries: Mapping[str, tuple[Entry, ...]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ ECMP or spraying. The walk proves on the way that nothing loops or ends elsewher
 """
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from testbed.errors import TestbedError
@@ -90,6 +91,19 @@ class Paths:
         if not entry.ports:
             raise UnreachableError(f"{switch} cannot reach {target}")
         return [self._links[switch, port] for port in entry.ports]
+
+
+@dataclass(frozen=True, slots=True)
+class RankPaths:
+    """The paths between ranks that are placed on hosts."""
+
+    graph: Graph
+    paths: Paths
+    placement: Sequence[str]
+
+    def stages(self, source: int, target: int) -> Stages:
+        """From one rank to another."""
+        return self.paths.stages(self.placement[source], self.placement[target])
 
 
 class _Table:

@@ -1,16 +1,13 @@
 """The entries of every switch, and those that take their place while cables are down."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
 
-from testbed.plan.model import Alternate, Entry, SwitchPlan
 from testbed.routing.addressing import Addressing
+from testbed.routing.model import Alternate, Entry, RoutingKind, SwitchPlan
 from testbed.routing.prefixes import Table
 from testbed.routing.shortest import Ports, ShortestPaths
 from testbed.streams import stream
 from testbed.topology.graph import Graph
-
-RoutingKind = Literal["ecmp", "spray", "single"]
 
 _SALTS = range(1, 1 << 16)  # Open vSwitch's multipath action has 16 bits of basis
 

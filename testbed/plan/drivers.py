@@ -1,0 +1,23 @@
+"""Who carries each cable: the kernel's qdiscs, or the fabric."""
+
+from testbed.plan.model import Capabilities, LinkDriver
+from testbed.spec.model import Spec
+from testbed.topology.graph import Graph
+from testbed.topology.select import select_cables
+
+
+def drivers(spec: Spec, graph: Graph, capabilities: Capabilities) -> tuple[LinkDriver, ...]:
+    """By cable: `tc` where the kernel can carry all that is asked of it, else `netcore`; raises SelectError.
+
+    tc carries rate, byte queue and delay alone. The fabric draws the choices of spraying, injects background traffic,
+    changes and cuts links, and captures; a userspace datapath's ports take no qdisc.
+    """
+    fabric: list[LinkDriver] = ["netcore"] * (len(graph.links) // 2)
+    user = "user" in (spec.switches.datapath, capabilities.datapath)
+    if user or not capabilities.netem or spec.traffic or spec.routing.kind == "spray" or spec.switches.kind != "ovs":
+        return tuple(fabric)
+    busy = {link.cable for link in graph.links if link.parameters.impaired}
+    for selector in [fault.select for fault in spec.faults] + [spec.capture.select if spec.capture else None]:
+        if selector is not None:
+            busy.update(select_cables(graph, selector))
+    return tuple(driver if cable in busy else "tc" for cable, driver in enumerate(fabric))

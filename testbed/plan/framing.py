@@ -1,0 +1,71 @@
+"""How a transport cuts a message into wire packets: how many, how long, and how many acknowledgements come back.
+
+Bytes are as a link's rate counts them: whole frames with FCS, preamble and gap. `Framing` is arithmetic only; the
+constants come from the transport's own table.
+"""
+
+from dataclasses import dataclass
+
+from testbed.spec.model import TransportSpec
+from testbed.transport import settle
+from testbed.transport.endpoint import Path
+from testbed.wire.roce import AETH_BYTES, BTH_BYTES, ICRC_BYTES, IMMEDIATE_BYTES, RETH_BYTES
+
+WIRE_BYTES = 24  # FCS 4, preamble and start 8, gap 12 (IEEE 802.3, clauses 3 and 4)
+ETHERNET_BYTES, IPV4_BYTES, UDP_BYTES, TCP_BYTES = 14, 20, 8, 20
+TCP_TIMESTAMP_BYTES = 12  # RFC 7323, with two NOPs as Linux sends it
+TCP_ACK_EVERY = 2  # RFC 9293, 3.8.6.3: at least every second full segment
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """`header_bytes` is added to every packet; `first_bytes`, `last_bytes` to a message's first and last one."""
+
+    payload_bytes: int
+    header_bytes: int
+    first_bytes: int
+    last_bytes: int
+    ack_bytes: int
+    ack_every: int
+
+    @property
+    def full_bytes(self) -> int:
+        """A full packet on the wire."""
+        return self.payload_bytes + self.header_bytes
+
+    def packets(self, size_bytes: int) -> int:
+        """Data packets of a message."""
+        return max(1, -(-size_bytes // self.payload_bytes))
+
+    def acknowledgements(self, size_bytes: int) -> int:
+        """Acknowledgements of a message; its last packet always asks for one."""
+        return -(-self.packets(size_bytes) // self.ack_every)
+
+    def wire_bytes(self, size_bytes: int) -> int:
+        """A message's data packets on the wire."""
+        return size_bytes + self.packets(size_bytes) * self.header_bytes + self.first_bytes + self.last_bytes
+
+    def last_packet_bytes(self, size_bytes: int) -> int:
+        """The last of them."""
+        packets = self.packets(size_bytes)
+        payload = size_bytes - (packets - 1) * self.payload_bytes
+        return payload + self.header_bytes + self.last_bytes + (self.first_bytes if packets == 1 else 0)
+
+
+def framing(transport: TransportSpec, path: Path) -> Framing:
+    """The framing of the spec's transport on `path`; raises ParameterError."""
+    if transport.kind == "tcp":
+        header = ETHERNET_BYTES + IPV4_BYTES + TCP_BYTES + TCP_TIMESTAMP_BYTES
+        payload = path.mtu_bytes - (header - ETHERNET_BYTES)
+        return Framing(payload, header + WIRE_BYTES, 0, 0, header + WIRE_BYTES, TCP_ACK_EVERY)
+    values = settle(transport, path).values
+    header = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES + BTH_BYTES + ICRC_BYTES + WIRE_BYTES
+    write = values.get("verb") == "write"
+    return Framing(
+        payload_bytes=int(values.get("mtu", path.mtu_bytes - header)),
+        header_bytes=header,
+        first_bytes=RETH_BYTES if write else 0,
+        last_bytes=IMMEDIATE_BYTES if write else 0,
+        ack_bytes=header + AETH_BYTES,
+        ack_every=int(values.get("ack_every", 1)),
+    )

@@ -1,0 +1,55 @@
+"""The network as the ranks' transport sees it: rate, base round trip, packet size, longest queue."""
+
+from dataclasses import replace
+
+from testbed.plan.framing import ETHERNET_BYTES, WIRE_BYTES, Framing, framing
+from testbed.plan.model import Plan
+from testbed.plan.paths import Paths, RankPaths
+from testbed.plan.timing import BITS_NS, base_rtt_ns
+from testbed.spec.model import TransportSpec
+from testbed.topology.graph import Graph
+from testbed.transport.endpoint import Path
+
+UDP_MOST_BYTES = 65_507  # of one send, segmented or not: IPv4's length field less its header and UDP's
+UDP_MOST_SEGMENTS = 64  # Linux UDP_MAX_SEGMENTS (128 since 6.9)
+_BURST_SHARE_OF_ECN = 4  # a burst arrives at once: at most a quarter of where marking begins
+
+
+def network_of(ranks: RankPaths, transport: TransportSpec) -> tuple[Path, Framing]:
+    """The path that the transport may know of, in model time, and its framing on it; raises ParameterError."""
+    graph = ranks.graph
+    mtu_bytes = min(link.parameters.mtu_bytes for link in graph.links)
+    path = Path(
+        rate_bps=min(graph.links_from(host)[0].parameters.rate_bps for host in ranks.placement),
+        base_rtt_ns=1,
+        mtu_bytes=mtu_bytes,
+        max_burst_packets=_burst_packets(graph, mtu_bytes),
+        queueing_ns=_queueing_ns(graph),
+    )
+    first = framing(transport, path)  # the packet's size does not depend on the round trip, which depends on it
+    path = replace(path, base_rtt_ns=max(1, base_rtt_ns(ranks, first.full_bytes, first.ack_bytes)))
+    return path, framing(transport, path)
+
+
+def endpoint_path(plan: Plan) -> Path:
+    """The path that the plan's transport may know of."""
+    return network_of(rank_paths(plan), plan.spec.transport)[0]
+
+
+def rank_paths(plan: Plan) -> RankPaths:
+    """The paths between the plan's ranks; where it has none, between all hosts."""
+    paths = Paths(plan.graph, plan.addresses, plan.switches)
+    return RankPaths(plan.graph, paths, plan.placement or plan.graph.hosts)
+
+
+def _burst_packets(graph: Graph, mtu_bytes: int) -> int:
+    frame_bytes = mtu_bytes + ETHERNET_BYTES + WIRE_BYTES
+    marked = [link.parameters.ecn.min_bytes for link in graph.links if link.parameters.ecn]
+    least = min((bytes_ // _BURST_SHARE_OF_ECN // frame_bytes for bytes_ in marked), default=UDP_MOST_SEGMENTS)
+    return max(1, min(least, UDP_MOST_BYTES // mtu_bytes, UDP_MOST_SEGMENTS))
+
+
+def _queueing_ns(graph: Graph) -> int:
+    """How long the queue of a switch's port that takes longest to drain, when full, takes."""
+    queues = [link.parameters for link in graph.links if graph.nodes[link.source].kind == "switch"]
+    return max(p.queue_bytes * BITS_NS // p.rate_bps for p in queues)

@@ -1,0 +1,79 @@
+"""What the plan expects of a run before it runs: packets, packet-hops, the base round trip and the bound."""
+
+from collections.abc import Sequence
+
+from testbed import collective
+from testbed.collective.schedule import Schedule
+from testbed.plan.bound import bound_ns
+from testbed.plan.framing import ETHERNET_BYTES, IPV4_BYTES, UDP_BYTES, WIRE_BYTES, Framing
+from testbed.plan.messages import Buffer, messages
+from testbed.plan.model import Prediction
+from testbed.plan.network import network_of
+from testbed.plan.paths import RankPaths
+from testbed.spec.model import Spec, TrafficSpec, WorkloadSpec
+
+DTYPE_BYTES = {"float32": 4, "float16": 2, "int32": 4}
+_NS = 10**9
+
+
+def schedule_of(spec: Spec) -> Schedule | None:
+    """The schedule of the spec's workload; None for a command, or where nothing runs. Raises UsageError."""
+    if spec.workload is None or spec.workers is None or spec.workload.kind != "collective":
+        return None
+    work = spec.workload
+    return collective.generate(work.collective, work.algorithm, spec.workers.count, work.root)
+
+
+def buffers(workload: WorkloadSpec) -> list[Buffer]:
+    """What one iteration reduces: one buffer of `size`, or with a model's gradients one a layer."""
+    element_bytes = DTYPE_BYTES[workload.dtype]
+    if workload.size_bytes is not None:
+        return [(workload.size_bytes // element_bytes, element_bytes)]
+    raise NotImplementedError
+
+
+def predict(spec: Spec, ranks: RankPaths, schedule: Schedule | None) -> Prediction:
+    """The prediction. A command is taken to send full packets at its NIC's rate, to all other ranks alike."""
+    path, framing = network_of(ranks, spec.transport)
+    packets, hops, bound, rate = 0, 0, 0, 0.0
+    if schedule is not None and spec.workload is not None:
+        work = buffers(spec.workload)
+        packets, hops = _count(schedule, work, framing, ranks)
+        bound = bound_ns(ranks, framing, schedule, work)
+        rate = hops * _NS / bound if bound else 0.0
+    elif spec.workload is not None:
+        rate = sum(_saturated(ranks, rank) for rank in range(len(ranks.placement)))
+    rate += sum(_background(ranks, traffic) for traffic in spec.traffic)
+    return Prediction(path.base_rtt_ns, bound, packets, hops, rate)
+
+
+def _count(schedule: Schedule, work: Sequence[Buffer], framing: Framing, ranks: RankPaths) -> tuple[int, int]:
+    """Wire packets of one iteration, data and acknowledgements, and the links they cross."""
+    packets, hops = 0, 0
+    for message in messages(schedule, work):
+        data = message.count * framing.packets(message.size_bytes)
+        acks = message.count * framing.acknowledgements(message.size_bytes)
+        packets += data + acks
+        hops += data * len(ranks.stages(message.source, message.target))
+        hops += acks * len(ranks.stages(message.target, message.source))
+    return packets, hops
+
+
+def _saturated(ranks: RankPaths, rank: int) -> float:
+    up = ranks.graph.links_from(ranks.placement[rank])[0].parameters
+    packets_per_s = up.rate_bps / 8 / (up.mtu_bytes + ETHERNET_BYTES + WIRE_BYTES)
+    lengths = [len(ranks.stages(rank, other)) for other in range(len(ranks.placement)) if other != rank]
+    return packets_per_s * sum(lengths) / max(1, len(lengths))
+
+
+def _background(ranks: RankPaths, traffic: TrafficSpec) -> float:
+    """Packet-hops per second of one entry of `traffic`, of an incast while it repeats."""
+    sources = (traffic.source,) if isinstance(traffic.source, str) else traffic.source
+    packet_bits = 8 * (traffic.packet_bytes + UDP_BYTES + IPV4_BYTES + ETHERNET_BYTES + WIRE_BYTES)
+    if traffic.rate_bps is not None:
+        packets_per_s = traffic.rate_bps / packet_bits
+    elif traffic.size_bytes is not None and traffic.every_ns:
+        packets_per_s = -(-traffic.size_bytes // traffic.packet_bytes) * _NS / traffic.every_ns
+    else:
+        packets_per_s = 0.0
+    return packets_per_s * sum(len(ranks.paths.stages(source, traffic.target)) for source in sources)

@@ -70,7 +70,7 @@ class Parameter:
         value: Value
         if parser := _PARSERS.get(self.unit):
             value = parser(given)
-        elif (isinstance(self.default, str) and isinstance(given, str)) or (isinstance(self.default, int) and isinstance(given, int) and not isinstance(given, bool)):
+        elif isinstance(given, type(self.default)) and not isinstance(given, bool):
             value = given
         else:
             kind = "a word" if isinstance(self.default, str) else "a whole number"

@@ -190,7 +190,7 @@ class Rank:
         counters = self._driver.counters()
         since = {name: counters[name] - before for name, before in self._reported.items()}
         self._reported = {name: counters[name] for name in self._reported}
-        wrong, nmse = self._workload.check(self._inputs, self._buffer)
+        wrong, nmse = self._workload.check([self._inputs[rank] for rank in range(len(self._inputs))], self._buffer)
         self._notice(
             "done",
             start_ns=self._start_ns,
@@ -206,7 +206,6 @@ class Rank:
             late_p99_ns=int(np.percentile(late, 99, method="inverted_cdf")),
             counters=counters,
             digest=self._workload.digest(self._buffer),
-            metrics=self._workload.metrics(),
         )
 
     def _waiting_for(self) -> str:

@@ -1,21 +1,18 @@
-"""From the plan to what one rank is made of: its programs, its transport, its probes. The same for every rank."""
+"""From the plan to what the ranks are made of: what they share, made once, and each rank's own."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path as FilePath
 
-import numpy as np
-
+from testbed import transport
 from testbed.collective.program import program
 from testbed.collective.schedule import Schedule
 from testbed.errors import UsageError
 from testbed.plan.model import Plan
-from testbed.plan.paths import Paths
-from testbed.plan.predict import Network, buffers, endpoint_path, schedule_of
+from testbed.plan.network import endpoint_path
+from testbed.plan.predict import buffers, schedule_of
 from testbed.run.channel import Channel
 from testbed.transport.endpoint import Path
-from testbed.worker import process
 from testbed.worker.clock import ModelClock
+from testbed.worker.command import CommandRank, command_line, environment
 from testbed.worker.loop import Loop
 from testbed.worker.memory import SharedInputs
 from testbed.worker.nic import Nic
@@ -26,12 +23,92 @@ from testbed.worker.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
-    """What all ranks share, made once by their parent."""
+class Shared:
+    """What the ranks of a run share. `run` is its id, for the user's own program."""
 
     plan: Plan
-    schedule: Schedule
-    layers: tuple[int, ...]  # elements
-    path: Path
-    inputs: SharedInputs
+    run: str
     clock: ModelClock
+    path: Path
+    addresses: tuple[str, ...]
+    schedule: Schedule | None  # None: the workload is a command
+    layers: tuple[int, ...]  # elements
+    inputs: SharedInputs
+
+
+def share(plan: Plan, run: str, clock: ModelClock) -> Shared:
+    """Do once what would cost every rank the same; raises UsageError if the plan has no workload."""
+    workload = plan.spec.workload
+    if workload is None:
+        raise UsageError("the plan has no workload")
+    ranks = len(plan.placement)
+    schedule = schedule_of(plan.spec)
+    layers = tuple(elements for elements, _ in buffers(workload)) if schedule else ()
+    return Shared(
+        plan=plan,
+        run=run,
+        clock=clock,
+        path=endpoint_path(plan),
+        addresses=tuple(plan.addresses[host].ip for host in plan.placement),
+        schedule=schedule,
+        layers=layers,
+        inputs=SharedInputs(ranks, sum(layers), workload.dtype),
+    )
+
+
+class Sockets:
+    """The sockets of one rank, opened before it says hello, so that all ranks can be reached once all have."""
+
+    def __init__(self, shared: Shared, rank: int) -> None:
+        self.shared = shared
+        self.rank = rank
+        layers = shared.layers if shared.schedule else ()
+        self.programs = [program(shared.schedule, rank, elements) for elements in layers if shared.schedule]
+        self.driver = self._driver() if shared.schedule else None
+        self.prober = Prober(rank, shared.addresses, shared.path.max_burst_packets, shared.clock)
+
+    def _driver(self) -> Driver:
+        shared, spec = self.shared, self.shared.plan.spec
+        make = transport.find(spec.transport.kind).make
+        if make is None:
+            peers = {operation.peer for program in self.programs for operation in program.operations}
+            return TcpCarrier(self.rank, shared.addresses, peers)
+        peers_of = transport.queue_pairs(len(shared.addresses))
+        settings = transport.settle(spec.transport, shared.path)
+        endpoint = make(shared.path, self.rank, peers_of, settings, spec.seed)
+        return Nic(self.rank, shared.addresses, endpoint, shared.path, shared.clock)
+
+    def serve(self, channel: Channel) -> None:
+        """Serve the run and the other ranks until the run says `exit` or goes away."""
+        shared, rank, workload = self.shared, self.rank, self.shared.plan.spec.workload
+        assert workload
+        loop = Loop(shared.clock.monotonic)
+        if self.driver and shared.schedule:
+            work = Workload(shared.plan, workload, shared.schedule.steps, rank)
+            loop.add(
+                Rank(
+                    rank,
+                    channel=channel,
+                    driver=self.driver,
+                    prober=self.prober,
+                    programs=self.programs,
+                    workload=work,
+                    inputs=shared.inputs,
+                    clock=shared.clock,
+                    loop=loop,
+                )
+            )
+        else:
+            loop.add(
+                CommandRank(
+                    rank,
+                    channel=channel,
+                    prober=self.prober,
+                    argv=command_line(workload.command or ()),
+                    variables=environment(rank, len(shared.addresses), shared.addresses[0], shared.run),
+                    clock=shared.clock,
+                    loop=loop,
+                )
+            )
+        loop.add(self.prober)
+        loop.run()

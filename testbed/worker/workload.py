@@ -1,40 +1,61 @@
-"""What a rank computes around its collectives: its input of each iteration, how long that takes, and what came of it."""
+"""What a rank does around its collectives: its inputs, the time it computes, and the check of what came out."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from testbed.spec.model import Spec
-from testbed.worker.memory import SharedInputs
+from testbed.plan.model import Plan
+from testbed.spec.model import WorkloadSpec
+from testbed.streams import derive
+from testbed.stress.draws import slow_factor, stall_ns
 from testbed.worker.verify import verify
+
+Numbers = npt.NDArray[Any]
 
 
 class Workload:
-    def __init__(self, spec: Spec, rank: int) -> None:
-        self._spec = spec
+    """The collective workload of `rank`. Iterations are counted through, warm-up included; times are model time."""
+
+    def __init__(self, plan: Plan, workload: WorkloadSpec, steps: int, rank: int) -> None:
+        self._plan = plan
+        self._workload = workload
+        self._steps = steps
         self._rank = rank
 
-    def fill(self, number: int, out) -> None:
-        rng = np.random.default_rng([self._spec.seed, self._rank, number])
-        if out.dtype.kind == "i":
-            out[:] = rng.integers(-1000, 1000, len(out))
+    def fill(self, iteration: int, values: Numbers) -> None:
+        """Compute this rank's input, in place; takes the real time it takes."""
+        generator = np.random.default_rng(derive(self._plan.spec.seed, "gradients", self._rank, iteration))
+        if np.issubdtype(values.dtype, np.integer):
+            values[:] = generator.integers(-(2**20), 2**20, len(values))
         else:
-            out[:] = rng.standard_normal(len(out))
+            values[:] = generator.standard_normal(len(values), np.float32)
 
-    def compute_ns(self, number):
-        return self._spec.workload.compute_ns
+    def compute_ns(self, iteration: int) -> int:
+        """How long this rank computes, or stalls, between the release and the beginning of its collective."""
+        faults, seed = self._plan.spec.faults, self._plan.spec.seed
+        bound_ns = self._plan.prediction.bound_ns
+        stall = stall_ns(faults, seed, rank=self._rank, iteration=iteration, step=None, uncongested_ns=bound_ns)
+        return round(self._workload.compute_ns * slow_factor(faults, self._rank)) + stall
 
-    def step_delays(self, number):
-        return {}
+    def step_delays(self, iteration: int) -> dict[int, int]:
+        """Step -> how long this rank stalls before it sends in that step."""
+        faults, seed = self._plan.spec.faults, self._plan.spec.seed
+        if not any(fault.kind == "stall" and fault.of == "step" for fault in faults):
+            return {}
+        step_ns = self._plan.prediction.bound_ns // max(1, self._steps)
+        stalls = {
+            step: stall_ns(faults, seed, rank=self._rank, iteration=iteration, step=step, uncongested_ns=step_ns)
+            for step in range(self._steps)
+        }
+        return {step: stall for step, stall in stalls.items() if stall}
 
-    def check(self, inputs, result):
-        w = self._spec.workload
-        return verify(w.collective, [inputs[r] for r in range(len(inputs))], result, self._rank, w.root)
+    def check(self, inputs: Sequence[Numbers], result: Numbers) -> tuple[int, float]:
+        """How many elements of the result are wrong, and its normalised mean square error."""
+        return verify(self._workload.collective, inputs, result, self._rank, self._workload.root)
 
-    def digest(self, result):
-        return str(hash(result.tobytes()))
-
-    def metrics(self):
-        return {}
+    def digest(self, result: Numbers) -> str:
+        """A short hash of the result, the same on ranks that must agree if they do."""
+        return hashlib.blake2b(result.view(np.uint8).data, digest_size=8).hexdigest()

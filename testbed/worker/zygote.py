@@ -1,62 +1,77 @@
-"""The parent of all ranks of a run: imports everything once, prepares what they share, forks them and outlives them.
+"""The parent of all ranks of a run: imports everything once, makes what they share, forks them and outlives them.
 
 A rank that dies is seen by the run at once at the end of its control stream; what is left to the zygote is to note that
 the others need not wait for it, and to go when the last one has gone.
 """
 
+import contextlib
 import gc
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from testbed.errors import TestbedError
+from testbed.run.channel import Channel, ChannelClosed
 from testbed.worker import process
-from testbed.worker.memory import SharedInputs
+from testbed.worker.setup import Shared, Sockets
 
 _GONE = np.iinfo(np.int64).max
 
 
-def fork_ranks(
-    ranks: Sequence[int], finished: "np.ndarray[tuple[int], np.dtype[np.int64]]", body: Callable[[int], None]
-) -> int:
-    """Run `body(rank)` in a process of its own for each rank; returns the exit status: 0 if all ended well.
+def run_ranks(shared: Shared, control: Path, namespaces: Mapping[int, str]) -> int:
+    """Fork a process a rank, in the network namespace of its number (none: here), and wait for all of them.
 
-    `finished` (see SharedInputs) is set to its highest value for a rank that has gone.
+    Returns the exit status: that of the first rank that ended badly, or 0.
     """
     gc.freeze()  # the children's collections shall not copy the parent's pages
-    parent, children = os.getpid(), {}
-    for rank in ranks:
+    parent = os.getpid()
+    children = {}
+    for rank in range(len(shared.addresses)):
         child = os.fork()
         if child == 0:
-            os._exit(_child(rank, parent, body))
+            os._exit(_guarded(rank, partial(_be_rank, shared, control, rank, parent, namespaces.get(rank))))
         children[child] = rank
     worst = 0
     while children:
         child, status = os.wait()
-        rank = children.pop(child)
-        finished[rank] = _GONE
-        worst = max(worst, abs(os.waitstatus_to_exitcode(status)))
+        shared.inputs.finished[children.pop(child)] = _GONE
+        worst = worst or abs(os.waitstatus_to_exitcode(status))
     return worst
 
 
-def _child(rank: int, parent: int, body: Callable[[int], None]) -> int:
-    """Runs in the child; returns its exit status."""
+def _be_rank(shared: Shared, control: Path, rank: int, parent: int, namespace: str | None) -> None:
+    process.die_with_parent(parent)
+    process.name_process(f"rank{rank}")
+    process.sharpen_timers()
+    if namespace is not None:
+        process.enter_network(namespace)
+    sockets = Sockets(shared, rank)
+    channel = Channel.connect(control, "rank", rank=rank, name=f"rank {rank} on {shared.plan.placement[rank]}")
     try:
-        process.die_with_parent(parent)
-        process.name_process(f"rank{rank}")
-        process.sharpen_timers()
-        body(rank)
+        sockets.serve(channel)
+    except ChannelClosed:
+        return  # the run has gone, and so may its ranks
+    except BaseException as error:
+        reason = error.message if isinstance(error, TestbedError) else repr(error)
+        with contextlib.suppress(ChannelClosed):
+            channel.send({"event": "failed", "rank": rank, "reason": reason})
+        raise
+
+
+def _guarded(rank: int, work: Callable[[], None]) -> int:
+    """The exit status of a child: nothing of its parent's clean-up may run in it, whatever happens."""
+    try:
+        work()
     except TestbedError as error:
-        print(f"rank {rank}: {error.message}", file=sys.stderr)
+        print(f"rank {rank}: {error.message}", file=sys.stderr, flush=True)
         return error.exit_status
-    except BaseException:  # nothing may run the parent's clean-up in a child
+    except BaseException:
         traceback.print_exc()
-        return 1
-    finally:
-        sys.stdout.flush()
         sys.stderr.flush()
+        return 1
     return 0

@@ -1,0 +1,156 @@
+"""The command line: which verbs there are, and how every error becomes one message and an exit status.
+
+A verb is a module `testbed.cli.<name>` with `register(app)`. Only the module of the verb that was asked for is
+imported, so that `testbed --help` answers at once; what a verb needs from the rest of Testbed it imports itself.
+"""
+
+import importlib
+import logging
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import typer
+
+from testbed import __version__
+from testbed.errors import TestbedError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb, the module that registers it, and its line in the help."""
+
+    name: str
+    module: str
+    summary: str
+
+
+VERBS = (
+    Verb("doctor", "doctor", "What this machine has, lacks and can carry."),
+    Verb("validate", "validate", "Every mistake in a spec, with its place; touches nothing."),
+    Verb("plan", "plan", "What would happen: network, routes, schedule, predicted load."),
+    Verb("run", "run", "Run an experiment and print what it measured."),
+    Verb("up", "up", "Bring up a spec's network alone, for your own programs."),
+    Verb("exec", "exec", "Run a command on a host of the network that is up."),
+    Verb("down", "down", "Take that network down."),
+    Verb("report", "report", "One self-contained HTML page about runs."),
+    Verb("compare", "compare", "Runs side by side, with ratios and their intervals."),
+    Verb("list", "list", "What can be named in a spec."),
+    Verb("schedule", "schedule", "A collective's schedule: its steps and its proof."),
+    Verb("status", "status", "What runs now."),
+    Verb("clean", "clean", "Remove what dead runs left behind."),
+)
+NOT_BUILT = ("sweep", "p4", "trace", "remote")
+_VERBOSITY = ("-q", "--quiet", "-v", "--verbose")
+_ClickException = typer.BadParameter.__mro__[2]  # click's own or the copy that newer typers bring
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line (default: this process's) and exit with the status that the contract gives."""
+    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def run(arguments: list[str]) -> int:
+    """Carry out a command line; its exit status. Errors go to stderr, as one message each."""
+    try:
+        app, arguments = _app(arguments)
+        status = app(arguments, prog_name="testbed", standalone_mode=False)
+        sys.stdout.flush()
+    except TestbedError as error:
+        return _told(error)
+    except (KeyboardInterrupt, typer.Abort):
+        print("testbed: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if isinstance(error, _ClickException):
+            return _misused(error)
+        return _defect(error)
+    return status if isinstance(status, int) else 0
+
+
+def _app(arguments: list[str]) -> tuple[typer.Typer, list[str]]:
+    """The application for a command line: with the one verb it names, or all of them by name only."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback(invoke_without_command=True)(_options)
+    position = next((i for i, word in enumerate(arguments) if not word.startswith("-")), None)
+    if position is None:
+        for verb in VERBS:
+            app.command(verb.name, help=verb.summary)(lambda: None)
+        return app, arguments or ["--help"]
+    name = arguments[position]
+    if name in NOT_BUILT:
+        raise UsageError(f"`testbed {name}` is not supported yet")
+    module = next((verb.module for verb in VERBS if verb.name == name), None)
+    if module is None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, [verb.name for verb in VERBS], 1)
+        hint = f"did you mean `testbed {near[0]}`?" if near else "`testbed --help` lists the verbs"
+        raise UsageError(f"there is no verb {name!r}", hint=hint)
+    _module(module).register(app)
+    before, after = arguments[:position], arguments[position + 1 :]
+    if name == "exec":
+        return app, arguments
+    plain = after[: after.index("--")] if "--" in after else after
+    moved = [word for word in plain if word in _VERBOSITY]
+    kept = [word for word in plain if word not in _VERBOSITY]
+    return app, [*before, *moved, name, *kept, *after[len(plain) :]]
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(f"testbed.cli.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"testbed.cli.{name}":
+            raise
+        raise UsageError(f"`testbed {name}` is not supported yet") from None
+
+
+def _options(
+    version: bool = typer.Option(False, "--version", help="Print the version."),
+    quiet: bool = typer.Option(False, "-q", "--quiet", help="Only results and errors."),
+    verbose: bool = typer.Option(False, "-v", "--verbose", help="Say more of what happens, on stderr."),
+) -> None:
+    """Measure how long a collective takes on a network, packet by packet, from one YAML spec."""
+    if version:
+        print(f"testbed {__version__}")
+        raise typer.Exit
+    level = logging.ERROR if quiet else logging.DEBUG if verbose else logging.INFO
+    logging.basicConfig(stream=sys.stderr, format="testbed: %(message)s", level=logging.WARNING)
+    logging.getLogger("testbed").setLevel(level)
+
+
+def _told(error: TestbedError) -> int:
+    from testbed.spec.errors import SpecErrors  # light, and only needed here
+
+    print(error.message if isinstance(error, SpecErrors) else f"testbed: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"  {error.hint}", file=sys.stderr)
+    return error.exit_status
+
+
+def _misused(error: Exception) -> int:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "testbed"
+    print(f"testbed: {error.format_message()}", file=sys.stderr)  # type: ignore[attr-defined]
+    print(f"  `{command} --help` says how it is used", file=sys.stderr)
+    return 2
+
+
+def _defect(error: Exception) -> int:
+    """An error that nobody foresaw: one line, and the traceback in a file for whoever mends it."""
+    if os.environ.get("TESTBED_DEBUG") == "1":
+        traceback.print_exception(error)
+        return 1
+    with tempfile.NamedTemporaryFile("w", prefix="testbed-", suffix=".log", delete=False) as log:
+        traceback.print_exception(error, file=log)
+    print(f"testbed: unexpected {type(error).__name__}: {error}", file=sys.stderr)
+    print(f"  a defect of Testbed; the details are in {log.name} (TESTBED_DEBUG=1 prints them)", file=sys.stderr)
+    return 1

@@ -6,25 +6,22 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from testbed import transport
 from testbed.collective import ALGORITHMS, algorithms_for
-from testbed.plugins import is_reference
+from testbed.plugins import PluginError, is_reference, load
 from testbed.results.model import Result
 from testbed.spec.errors import closest, listed
 from testbed.spec.findings import Findings
-from testbed.spec.model import ExpectSpec, Spec, WorkloadSpec
+from testbed.spec.model import COLLECTIVE_KEYS, ExpectSpec, Spec, WorkloadSpec
 from testbed.spec.network_checks import Network, check_network, network
 from testbed.spec.words import branches
+from testbed.training import GRADIENTS, is_stored
 from testbed.units import shown
+from testbed.wire.roce import MTUS
 
-TRANSPORTS = getattr(transport, "TRANSPORTS", {})
 CONTROLLERS = ("ecmp",)
-ROCE_MTUS_BYTES = (256, 512, 1024, 2048, 4096)  # IBTA: the payload of a packet
-ROCE_HEADER_BYTES = 80  # IP, UDP, BTH, RETH, ImmDt and ICRC, rounded up
+ROCE_HEADER_BYTES = 80  # soft-RoCE leaves this in a link's MTU for IP, UDP, BTH and its extensions, and ICRC
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-GRADIENTS = ("random", "digits-mlp")
 _ELEMENT_BYTES = {"float32": 4, "float16": 2, "int32": 4}
-_COLLECTIVE_KEYS = ("collective", "algorithm", "size", "dtype", "gradients", "root", "compute")
 
 
 def check(spec: Spec, findings: Findings) -> None:
@@ -137,22 +134,18 @@ def _check_workers(net: Network) -> None:
 def _check_transport(net: Network) -> None:
     """RoCE's MTU is a payload; with its headers it must fit every link."""
     transport = net.spec.transport
-    if transport.kind != "roce" or net.findings.set_aside("transport.mtu"):
-        return
-    default = next(p.default for p in TRANSPORTS["roce"].parameters if p.name == "mtu")
-    mtu = int(transport.parameters.get("mtu", default))
-    if mtu not in ROCE_MTUS_BYTES:
-        near = min(ROCE_MTUS_BYTES, key=lambda known: abs(known - mtu))
-        message = f"{mtu} is not a RoCE MTU: one of {', '.join(map(str, ROCE_MTUS_BYTES))} bytes of payload"
-        net.findings.add(("transport", "mtu"), message, str(near))
+    if transport.kind != "roce" or net.findings.incomplete("transport"):
         return
     if net.graph is None or net.findings.incomplete("links"):
         return
     tightest = min(net.graph.links, key=lambda link: link.parameters.mtu_bytes)
     room = tightest.parameters.mtu_bytes
+    fitting = [mtu for mtu in MTUS if mtu + ROCE_HEADER_BYTES <= room]
+    mtu = transport.parameters.get("mtu")
+    if mtu is None:  # scaled to the links, or as published
+        mtu = (fitting or MTUS)[0] if transport.scale == "auto" else 1024
     if mtu + ROCE_HEADER_BYTES > room:
         needed = -(-(mtu + ROCE_HEADER_BYTES) // 100) * 100
-        fitting = [known for known in ROCE_MTUS_BYTES if known + ROCE_HEADER_BYTES <= room]
         message = f"{mtu} does not fit the link {tightest.name} of mtu {room}: set the links' mtu to {needed}"
         net.findings.add(("transport", "mtu"), message, str(fitting[-1]) if fitting else "")
 
@@ -163,7 +156,7 @@ def _check_workload(spec: Spec, workload: WorkloadSpec, findings: Findings) -> N
         if not workload.command:
             message = "is missing: the program each rank runs" if workload.command is None else "is empty"
             findings.add(("workload", "command"), f"{message}, e.g. command: [python3, train.py]")
-        for key in _COLLECTIVE_KEYS:
+        for key in COLLECTIVE_KEYS:
             if key in given:
                 findings.add(("workload", key), "does not go with kind: command", at_key=True)
         return
@@ -178,7 +171,13 @@ def _check_workload(spec: Spec, workload: WorkloadSpec, findings: Findings) -> N
 
 def _check_algorithm(workload: WorkloadSpec, findings: Findings) -> None:
     name, path = workload.algorithm, ("workload", "algorithm")
-    if name is None or is_reference(name):
+    if name is None:
+        return
+    if is_reference(name):
+        try:
+            load(name)
+        except PluginError as error:
+            findings.add(path, error.message)
         return
     serving = algorithms_for(workload.collective)
     if name.endswith(".xml"):
@@ -193,7 +192,7 @@ def _check_algorithm(workload: WorkloadSpec, findings: Findings) -> None:
 
 def _check_size(workload: WorkloadSpec, findings: Findings) -> None:
     size, path = workload.size_bytes, ("workload", "size")
-    file = workload.gradients.endswith((".npy", ".npz"))
+    file = is_stored(workload.gradients)
     if workload.gradients not in GRADIENTS and not file:
         message = f"{workload.gradients!r} is neither {', '.join(GRADIENTS)} nor a .npy or .npz file"
         findings.add(("workload", "gradients"), message, closest(workload.gradients, GRADIENTS))

@@ -6,94 +6,114 @@ other kinds know are left out: `-S transport.kind=tcp` leaves RoCE's MTU behind.
 
 from collections.abc import Collection, Mapping
 
-from testbed import transport
 from testbed.plugins import PluginError, is_reference, load
 from testbed.spec.document import Node, Step
 from testbed.spec.errors import closest, listed
 from testbed.spec.findings import Findings
 from testbed.topology import TOPOLOGIES
+from testbed.topology.parameters import Topology
+from testbed.transport import TRANSPORTS, Transport
 from testbed.transport.congestion import CONGESTIONS
 from testbed.transport.parameters import Parameter
 
-TRANSPORTS = getattr(transport, "TRANSPORTS", {})
 _TRANSPORT_KEYS = ("kind", "congestion", "scale")
-Tables = Mapping[str, Collection[str]]
+Names = tuple[Step, ...]
 
 
 def fit_constants(findings: Findings) -> None:
     """Leave out what belongs to a replaced kind; report and set aside unknown kinds, unknown keys and wrong values."""
-    _fit(findings, ("topology",), "topology", {name: one.parameters for name, one in TOPOLOGIES.items()})
-    transports = {name: {p.name: p for p in one.parameters} for name, one in TRANSPORTS.items()}
-    congestions = {name: {p.name: p for p in one.parameters} for name, one in CONGESTIONS.items()}
-    kind = _fit(findings, ("transport",), "transport", transports, default="roce", fixed=_TRANSPORT_KEYS)
-    _values(findings, ("transport",), transports.get(kind, {}))
-    congestion = findings.root.find(("transport", "congestion"))
-    if congestion[1]:
+    topologies = {name: tuple(one.parameters) for name, one in TOPOLOGIES.items()}
+    own = _own(findings, ("topology", "kind"))
+    if isinstance(own, Topology):
+        topologies[_kind(findings, ("topology",))] = tuple(own.parameters)
+    if own is None or isinstance(own, Topology):  # a function's parameters are its own affair
+        _fit(findings, ("topology",), "topology", topologies)
+    _fit_transport(findings)
+    _fit_congestion(findings)
+
+
+def _fit_transport(findings: Findings) -> None:
+    path = ("transport",)
+    transports, own = dict(TRANSPORTS), _own(findings, ("transport", "kind"))
+    kind = _kind(findings, path) or "roce"
+    if isinstance(own, Transport):
+        transports[kind] = own
+    elif own is not None:
+        findings.add((*path, "kind"), f"{kind} is not a Transport: see testbed.transport")
+        findings.drop((*path, "kind"))
+    tables = {name: _by_name(one.parameters) for name, one in transports.items()}
+    if not _fit(findings, path, "transport", tables, default="roce", fixed=_TRANSPORT_KEYS):
         return
+    _check_values(findings, path, tables[kind])
+    nodes, beyond = findings.root.find((*path, "congestion"))
+    if beyond or transports[kind].make is not None:
+        return
+    congestion = nodes[-1]
+    control = congestion.child("kind") or congestion
+    if findings.root.find((*path, "kind"))[0][-1].mark.replaced and not congestion.key_mark.replaced:
+        findings.root.remove((*path, "congestion"))
+    elif control.value != "none":
+        findings.add((*path, "congestion"), f"{kind} has the kernel's congestion control: leave this out", at_key=True)
+        findings.drop((*path, "congestion"))
+
+
+def _fit_congestion(findings: Findings) -> None:
     path = ("transport", "congestion")
-    if isinstance(congestion[0][-1].value, dict):
-        name = _fit(findings, path, "congestion control", congestions)
-        _values(findings, path, congestions.get(name, {}))
-    else:
-        _known(findings, path, "congestion control", congestion[0][-1].value, congestions)
+    nodes, beyond = findings.root.find(path)
+    tables = {name: _by_name(one.parameters) for name, one in CONGESTIONS.items()}
+    if not beyond and isinstance(nodes[-1].value, str):
+        _check_name(findings, path, "congestion control", nodes[-1].value, tables)
+    elif not beyond and isinstance(nodes[-1].value, dict) and "kind" not in nodes[-1].value:
+        findings.add((*path, "kind"), f"is missing: one of {listed(list(tables))}")
+        findings.drop(path)
+    elif _fit(findings, path, "congestion control", tables):
+        _check_values(findings, path, tables[_kind(findings, path)])
 
 
 def _fit(
     findings: Findings,
-    path: tuple[Step, ...],
+    path: Names,
     what: str,
-    tables: Tables,
+    tables: Mapping[str, Collection[str]],
     *,
     default: str = "",
     fixed: Collection[str] = ("kind",),
-) -> str:
-    """Check the kind and the keys of the section at `path`; the kind, or an empty string where it is of no use."""
+) -> bool:
+    """Check the kind and the keys of the section at `path`; whether the kind is one of `tables`."""
     nodes, beyond = findings.root.find(path)
     section = nodes[-1].value
-    if beyond or not isinstance(section, dict):
-        return ""
+    if beyond or not isinstance(section, dict) or findings.set_aside(".".join([*map(str, path), "kind"])):
+        return False
     kind = section.get("kind", Node(default, nodes[-1].mark, nodes[-1].mark))
-    name = kind.value
-    if not isinstance(name, str) or not name:
-        return ""
-    table = _own(findings, (*path, "kind"), name) if is_reference(name) else tables.get(name)
-    if table is None:
-        if not is_reference(name):
-            _known(findings, (*path, "kind"), what, name, tables)
-        return ""
-    elsewhere = {key: other for other, keys in tables.items() for key in keys}
+    if not isinstance(kind.value, str) or not kind.value:
+        return False
+    if not _check_name(findings, (*path, "kind"), what, kind.value, tables):
+        return False
+    table = tables[kind.value]
+    elsewhere = {key: name for name, keys in tables.items() for key in keys}
     for key, node in list(section.items()):
-        if key in fixed or key in table or is_reference(name):
+        if key in fixed or key in table:
             continue
         if key in elsewhere and kind.mark.replaced and not node.key_mark.replaced:
             findings.root.remove((*path, key))
             continue
-        takes = f"is not a parameter of {name}, which takes {listed(list(table)) or 'none'}"
+        message = f"is not a parameter of {kind.value}, which takes {listed(list(table)) or 'none'}"
         owner = f" (it is one of {elsewhere[key]})" if key in elsewhere else ""
         suggestion = "" if owner else closest(key, [*table, *fixed])
-        findings.add((*path, key), takes + owner, suggestion, at_key=True)
+        findings.add((*path, key), message + owner, suggestion, at_key=True)
         findings.drop((*path, key))
-    return name
+    return True
 
 
-def _own(findings: Findings, path: tuple[Step, ...], reference: str) -> Collection[str] | None:
-    """An own kind's table is its own affair: only that it loads is checked here."""
-    try:
-        load(reference)
-    except PluginError as error:
-        findings.add(path, error.message)
-        findings.drop(path[:-1])
-        return None
-    return ()
+def _check_name(findings: Findings, path: Names, what: str, name: str, names: Collection[str]) -> bool:
+    if name in names:
+        return True
+    findings.add(path, f"no {what} is called {name!r}: there are {listed(list(names))}", closest(name, names))
+    findings.drop(path)
+    return False
 
 
-def _known(findings: Findings, path: tuple[Step, ...], what: str, name: object, names: Collection[str]) -> None:
-    if isinstance(name, str) and name not in names and not is_reference(name):
-        findings.add(path, f"no {what} is called {name!r}: there are {listed(list(names))}", closest(name, names))
-        findings.drop(path[:-1] if path[-1] == "kind" else path)
-
-
-def _values(findings: Findings, path: tuple[Step, ...], table: Mapping[str, Parameter]) -> None:
+def _check_values(findings: Findings, path: Names, table: Mapping[str, Parameter]) -> None:
     for key, parameter in table.items():
         nodes, beyond = findings.root.find((*path, key))
         if beyond:
@@ -101,5 +121,37 @@ def _values(findings: Findings, path: tuple[Step, ...], table: Mapping[str, Para
         try:
             parameter.parse(nodes[-1].plain())
         except ValueError as error:
-            findings.add((*path, key), str(error), getattr(error, "suggestion", ""))
+            suggestion = getattr(error, "suggestion", "") or _nearest(nodes[-1].value, parameter.choices)
+            findings.add((*path, key), str(error), suggestion)
             findings.drop((*path, key))
+
+
+def _nearest(value: object, choices: Collection[object]) -> str:
+    numbers = [choice for choice in choices if isinstance(choice, int)]
+    if isinstance(value, int | float) and numbers:
+        return str(min(numbers, key=lambda number: abs(number - value)))
+    return closest(value, [str(choice) for choice in choices]) if isinstance(value, str) else ""
+
+
+def _own(findings: Findings, path: Names) -> object | None:
+    """What the `FILE.py:NAME` at `path` names; None if it is no such reference, or cannot be loaded (reported)."""
+    nodes, beyond = findings.root.find(path)
+    reference = nodes[-1].value
+    if beyond or not isinstance(reference, str) or not is_reference(reference):
+        return None
+    try:
+        return load(reference)
+    except PluginError as error:
+        findings.add(path, error.message)
+        findings.drop(path)
+        return None
+
+
+def _kind(findings: Findings, path: Names) -> str:
+    nodes, beyond = findings.root.find((*path, "kind"))
+    kind = nodes[-1].value
+    return kind if not beyond and isinstance(kind, str) else ""
+
+
+def _by_name(parameters: Collection[Parameter]) -> dict[str, Parameter]:
+    return {parameter.name: parameter for parameter in parameters}

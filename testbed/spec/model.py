@@ -102,7 +102,12 @@ class TransportSpec(Section):
         return dict(self.model_extra or {})
 
 
+COLLECTIVE_KEYS = ("collective", "algorithm", "size", "dtype", "gradients", "root", "compute")
+
+
 class WorkloadSpec(Section):
+    """A collective, or with kind `command` one's own program, which has none of `COLLECTIVE_KEYS`."""
+
     kind: Literal["collective", "command"] = "collective"
     collective: Literal["allreduce", "reduce-scatter", "all-gather", "broadcast", "all-to-all"] = "allreduce"
     algorithm: str | None = None  # None: the collective's first

@@ -18,6 +18,7 @@ from testbed.topology.select import SelectError, select
 FRAME_OVERHEAD_BYTES = 18  # Ethernet's header and FCS
 MTU_BYTES = range(256, 65_536)
 _MEANT = re.compile(r"did you mean '?([^'?]+)'?\?")
+_SELECTORS = ("all", "host", "core")
 _LINK_KEYS = ("rate", "delay", "jitter", "queue", "ecn", "loss", "duplicate", "corrupt")
 
 
@@ -58,6 +59,7 @@ class Network:
                 found.update(select(self.graph, one))
             except SelectError as error:
                 message, suggestion = _told(error.message, error.hint)
+                suggestion = suggestion or closest(one, _SELECTORS)
                 where = path if isinstance(selector, str) else (*path, index)
                 self.findings.add(where, message, suggestion)
         return tuple(sorted(found))
@@ -131,7 +133,7 @@ def _check_link(net: Network, path: tuple[Step, ...], entry: LinkSpec | FaultSpe
     burst = (*path, "loss", "burst")
     if loss.burst < 1:
         add(burst, f"is {loss.burst:g} and must be at least 1: it is the mean length of a burst, in packets")
-    elif loss.kind == "bernoulli" and "burst" in loss.model_fields_set:
+    elif loss.kind == "bernoulli" and loss.burst != 1:
         add(burst, "bernoulli losses come alone: only gilbert-elliott has a burst", "kind: gilbert-elliott")
     elif loss.kind == "gilbert-elliott" and loss.mean >= 1:
         add((*path, "loss", "mean"), "gilbert-elliott cannot lose everything: its mean must be under 100%")

@@ -1,0 +1,136 @@
+"""`testbed list [WHAT...]`: what can be named in a spec, one line each; with `--json` every constant too."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from testbed.errors import UsageError
+from testbed.spec.errors import closest
+
+Entries = list[dict[str, Any]]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("list", help=f"What can be named in a spec: {', '.join(REGISTRIES)}.")(show)
+
+
+def show(
+    what: Annotated[list[str] | None, typer.Argument(metavar="WHAT", help="Some of these; default: all.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With every constant: default, unit, source.")] = False,
+) -> None:
+    names = [name for words in what or REGISTRIES for name in words.split(",") if name]
+    for name in names:
+        if name not in REGISTRIES:
+            near = closest(name, REGISTRIES)
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(REGISTRIES)}"
+            raise UsageError(f"there is no list of {name!r}", hint=hint)
+    found = {name: REGISTRIES[name]() for name in names}
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+        return
+    width = max((len(entry["name"]) for entries in found.values() for entry in entries), default=0)
+    for name, entries in found.items():
+        if len(found) > 1:
+            typer.echo(f"{name}:" if entries else f"{name}: none yet")
+        for entry in entries:
+            typer.echo(f"{'  ' if len(found) > 1 else ''}{entry['name']:{width}}  {entry['summary']}")
+
+
+def _topologies() -> Entries:
+    from testbed.topology import TOPOLOGIES
+
+    return [
+        {"name": name, "summary": one.summary, "parameters": _meanings(one.parameters)}
+        for name, one in TOPOLOGIES.items()
+    ]
+
+
+def _collectives() -> Entries:
+    from testbed.collective import DEFAULTS, algorithms_for
+
+    return [
+        {"name": name, "summary": f"by {', '.join(algorithms_for(name))}", "algorithms": list(algorithms_for(name))}
+        for name in DEFAULTS
+    ]
+
+
+def _algorithms() -> Entries:
+    from testbed.collective import ALGORITHMS
+
+    return [
+        {"name": name, "summary": f"{one.doc} ({', '.join(one.collectives)})", "collectives": list(one.collectives)}
+        for name, one in ALGORITHMS.items()
+    ]
+
+
+def _transports() -> Entries:
+    from testbed.transport import TRANSPORTS
+
+    return [
+        {"name": name, "summary": one.summary, "parameters": [p.as_json() for p in one.parameters]}
+        for name, one in TRANSPORTS.items()
+    ]
+
+
+def _congestion() -> Entries:
+    from testbed.transport.congestion import CONGESTIONS
+
+    return [
+        {"name": name, "summary": one.summary, "parameters": [p.as_json() for p in one.parameters]}
+        for name, one in CONGESTIONS.items()
+    ]
+
+
+def _gradients() -> Entries:
+    from testbed.training import GRADIENTS
+
+    return [*_named(GRADIENTS), {"name": "FILE.npy, FILE.npz", "summary": "arrays of one's own, one a layer"}]
+
+
+def _faults() -> Entries:
+    from testbed.spec.network_checks import FAULTS
+
+    return [
+        {"name": kind, "summary": f"needs {', '.join(keys.needs)}" + _either(keys.one_of) + _besides(keys.may)}
+        for kind, keys in FAULTS.items()
+    ]
+
+
+def _traffic() -> Entries:
+    return _named({"constant": "packets from a host to a host at a rate", "incast": "bursts from several hosts to one"})
+
+
+def _none() -> Entries:
+    return []
+
+
+REGISTRIES: Mapping[str, Callable[[], Entries]] = {
+    "topologies": _topologies,
+    "collectives": _collectives,
+    "algorithms": _algorithms,
+    "transports": _transports,
+    "congestion": _congestion,
+    "gradients": _gradients,
+    "traffic": _traffic,
+    "faults": _faults,
+    "codecs": _none,
+    "programs": _none,
+}
+
+
+def _named(summaries: Mapping[str, str]) -> Entries:
+    return [{"name": name, "summary": summary} for name, summary in summaries.items()]
+
+
+def _meanings(parameters: Mapping[str, str]) -> Entries:
+    return _named(parameters)
+
+
+def _either(keys: tuple[str, ...]) -> str:
+    return f" and one of {', '.join(keys)}" if keys else ""
+
+
+def _besides(keys: tuple[str, ...]) -> str:
+    return f"; may have {', '.join(keys)}" if keys else ""

@@ -1,8 +1,8 @@
 """`gradients: FILE.npy` or `FILE.npz`: numbers recorded elsewhere, the same in every iteration; nothing is learnt.
 
 A `.npy` is one layer. In a `.npz` each array is a layer, in the file's order; but if its arrays are called rank0,
-rank1, and so on, each is the one layer of that rank. Arrays of any shape are flattened. Where ranks have no array of their own
-all contribute the same.
+rank1, and so on, each is the one layer of that rank. Arrays of any shape are flattened. Where ranks have no array of
+their own all contribute the same.
 """
 
 import math

@@ -1,0 +1,153 @@
+"""Every algorithm is proved for many numbers of ranks, and costs what the textbook says."""
+
+from fractions import Fraction
+from math import ceil, log2
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from testbed.collective import ALGORITHMS, DEFAULTS, algorithms_for, generate
+from testbed.collective.checker import check
+from testbed.collective.cost import alpha_beta, bytes_sent
+from testbed.collective.schedule import Schedule, chunk_ranges
+from testbed.errors import UsageError
+
+SERVED = [(name, collective) for name, algorithm in ALGORITHMS.items() for collective in algorithm.collectives]
+MANY = [*range(1, 18), 31, 32, 33, 64, 65, 100, 128]
+SIZE = 2**4 * 3**2 * 5 * 7 * 11 * 13 * 17  # bytes: divisible by every number of ranks up to 17
+
+
+@pytest.mark.parametrize(("name", "collective"), SERVED)
+def test_every_schedule_is_proved(name: str, collective: str) -> None:
+    for ranks in MANY:
+        for root in {0, ranks // 2, ranks - 1}:
+            schedule = generate(collective, name, ranks, root)
+            check(schedule)
+            assert _sorted(schedule)
+
+
+def _sorted(schedule: Schedule) -> bool:
+    rows = schedule.transfers
+    order = np.lexsort((rows["chunk"], rows["destination"], rows["source"], rows["step"]))
+    return bool(np.array_equal(order, np.arange(len(rows))))
+
+
+# (steps, share of the buffer at the busiest port): Thakur, Rabenseifner and Gropp, IJHPCA 2005, section 4; Patarasuk
+# and Yuan, JPDC 2009 (ring); Chan et al. 2007 (pipelined chain with k = n chunks: n-2+k steps of 1/k).
+def _power(n: int) -> int:
+    return 2 ** int(log2(n))
+
+
+def _fold(n: int) -> int:
+    return int(_power(n) != n)
+
+
+TEXTBOOK = {
+    ("ring", "allreduce"): lambda n: (2 * (n - 1), Fraction(2 * (n - 1), n)),
+    ("ring", "reduce-scatter"): lambda n: (n - 1, Fraction(n - 1, n)),
+    ("ring", "all-gather"): lambda n: (n - 1, Fraction(n - 1, n)),
+    ("ring", "broadcast"): lambda n: (2 * (n - 1), Fraction(2 * (n - 1), n)),
+    ("halving-doubling", "allreduce"): lambda n: (
+        2 * int(log2(n)) + 2 * _fold(n),
+        Fraction(2 * (_power(n) - 1), _power(n)) + 2 * _fold(n),
+    ),
+    ("recursive-doubling", "allreduce"): lambda n: (int(log2(n)) + 2 * _fold(n),) * 2,
+    ("binomial", "broadcast"): lambda n: (ceil(log2(n)),) * 2,
+    ("binomial", "allreduce"): lambda n: (2 * ceil(log2(n)),) * 2,
+    ("parameter-server", "allreduce"): lambda n: (2, 2 * (n - 1)),
+    ("pairwise", "all-to-all"): lambda n: (n - 1 + n % 2, Fraction(n - 1 + n % 2, n)),  # odd n: each rank rests once
+}
+
+
+@pytest.mark.parametrize(("name", "collective"), TEXTBOOK)
+def test_steps_and_bytes_are_the_closed_form(name: str, collective: str) -> None:
+    for ranks in range(2, 18):
+        steps, share = TEXTBOOK[name, collective](ranks)
+        schedule = generate(collective, name, ranks)
+        assert alpha_beta(schedule, SIZE) == (steps, share * SIZE), ranks
+        assert schedule.steps == steps
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8, 16])
+@pytest.mark.parametrize("collective", ["reduce-scatter", "all-gather"])
+def test_halving_and_doubling_alone_take_lg_n_steps_and_the_fewest_bytes(collective: str, ranks: int) -> None:
+    schedule = generate(collective, "halving-doubling", ranks)
+    assert alpha_beta(schedule, SIZE) == (log2(ranks), SIZE * (ranks - 1) // ranks)
+
+
+def test_bandwidth_optimal_algorithms_send_the_fewest_bytes_from_every_rank() -> None:
+    for name in ("ring", "halving-doubling"):
+        assert set(bytes_sent(generate("allreduce", name, 16), SIZE)) == {2 * SIZE * 15 // 16}
+
+
+def test_the_parameter_server_alone_carries_the_incast() -> None:
+    sent = bytes_sent(generate("allreduce", "parameter-server", 5, root=2), 100, 4)
+    assert list(sent) == [100, 100, 400, 100, 100]
+
+
+def test_pairs_meet_once_and_leave_nobody_out_for_even_n() -> None:
+    rows = generate("all-to-all", "pairwise", 12).transfers
+    assert len(rows) == 12 * 11
+    assert all(len(set(rows["source"][rows["step"] == step])) == 12 for step in range(11))
+
+
+def test_chunks_differ_by_one_element_at_most_and_all_to_all_leaves_a_remainder() -> None:
+    assert chunk_ranges(10, 4) == [(0, 3), (3, 6), (6, 8), (8, 10)]
+    assert chunk_ranges(2, 3) == [(0, 1), (1, 2), (2, 2)]
+    assert generate("all-to-all", None, 4).ranges(10) == [(0, 2), (2, 4), (4, 6), (6, 8)]
+
+
+def test_defaults_serve_their_collectives() -> None:
+    assert [generate(collective, None, 4).algorithm for collective in DEFAULTS] == list(DEFAULTS.values())
+    assert algorithms_for("broadcast") == ("binomial", "ring")
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "root", "says", "hint"),
+    [
+        ("allredcue", None, 0, "no collective 'allredcue'", "allreduce"),
+        ("allreduce", "rings", 0, "no algorithm 'rings'", "ring"),
+        ("all-to-all", "ring", 0, "does not serve", "pairwise"),
+        ("broadcast", None, 4, "root 4", ""),
+    ],
+)
+def test_unknown_names_are_refused_with_a_suggestion(
+    collective: str, algorithm: str | None, root: int, says: str, hint: str
+) -> None:
+    with pytest.raises(UsageError, match=says) as refused:
+        generate(collective, algorithm, 4, root)
+    assert hint in refused.value.hint
+
+
+OWN = """
+from testbed.collective.schedule import COPY, Schedule, transfers
+
+def flat(collective, ranks, root):  # the root sends to one after another
+    steps = range(ranks - 1)
+    rows = transfers(steps, root, [(root + 1 + i) % ranks for i in steps], 0, COPY)
+    return Schedule(collective, "flat", ranks, 1, rows, root=root)
+
+def lazy(collective, ranks, root):
+    return Schedule(collective, "lazy", ranks, 1, transfers(0, root, (root + 1) % ranks, 0, COPY), root=root)
+
+def nothing(collective, ranks, root):
+    return None
+"""
+
+
+def test_an_algorithm_of_ones_own_is_loaded_and_proved(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(OWN)
+    assert generate("broadcast", f"{file}:flat", 5, 3).steps == 4
+    with pytest.raises(UsageError, match="rank 2 ends with chunk 0 lacking the contribution of rank 0"):
+        generate("broadcast", f"{file}:lazy", 5)
+    with pytest.raises(UsageError, match="does not make a schedule"):
+        generate("broadcast", f"{file}:nothing", 5)
+
+
+@pytest.mark.slow
+def test_a_thousand_ranks_are_one_array() -> None:
+    schedule = generate("allreduce", "ring", 1024)
+    assert len(schedule.transfers) == 2 * 1023 * 1024
+    assert set(bytes_sent(schedule, 1 << 20)) == {2 * 1023 * 1024}

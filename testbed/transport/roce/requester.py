@@ -58,7 +58,7 @@ class _Message:
 def as_bytes(buffer: Buffer) -> memoryview:
     """`buffer`, of whatever type its elements are, as bytes."""
     view = memoryview(buffer)
-    return view.cast("B") if view.nbytes else memoryview(b"")
+    return view.cast("B") if view.nbytes else memoryview(bytearray())
 
 
 class Requester:

@@ -17,15 +17,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from testbed.collective.cost import transfer_bytes
 from testbed.collective.schedule import Schedule, Transfers
 from testbed.plan.framing import Framing
-from testbed.plan.messages import Buffer, Cost, least_cost
+from testbed.plan.messages import Buffer, Cost, Kind, Numbers, kinds, least_cost
 from testbed.plan.paths import RankPaths
-from testbed.plan.timing import NS_PER_BYTE_BPS, Route, fastest
+from testbed.plan.timing import NS_PER_BYTE_BPS, Route, StageTimes
 
 _Floats = npt.NDArray[np.float64]
-_Ints = npt.NDArray[np.int64]
 _ROUNDING_NS = 1e-3  # floating point must not cost the last whole nanosecond
 
 
@@ -34,19 +32,17 @@ def bound_ns(paths: RankPaths, framing: Framing, schedule: Schedule, buffers: Se
     network = _Network(paths, framing)
     loads: dict[tuple[int, ...], _Load] = defaultdict(_Load)
     end = 0.0
-    for elements, element_bytes in buffers:
-        size = transfer_bytes(schedule, elements * element_bytes, element_bytes)
-        rows, size = schedule.transfers[size > 0], size[size > 0]
+    for buffer in buffers:
+        rows, found, kind = kinds(schedule, buffer)
         if len(rows):
-            kinds, kind = _kinds(rows, size)
-            costs = [network.cost(*key) for key in kinds]
+            costs = [network.cost(*key) for key in found]
             head, work, whole = np.array([(c.head_ns, c.work_ns, c.whole_ns) for c in costs])[kind].T
             ready, last = _follow(schedule, rows, head, work, whole)
             end = max(end, last)
-            earliest = np.full(len(kinds), np.inf)
+            earliest = np.full(len(found), np.inf)
             np.minimum.at(earliest, kind, ready)
-            for key, first, count in zip(kinds, earliest, np.bincount(kind), strict=True):
-                network.load(loads, key, float(first), int(count))
+            for key, first, count in zip(found, earliest.tolist(), np.bincount(kind).tolist(), strict=True):
+                network.load(loads, key, first, count)
     return int(max([end, *(load.head_ns + load.work_ns + load.tail_ns for load in loads.values())]) + _ROUNDING_NS)
 
 
@@ -60,24 +56,25 @@ class _Load:
 
 
 class _Network:
-    """Routes and costs by (source, target, size), each worked out once."""
+    """What messages cost and ask of links, by kind."""
 
     def __init__(self, paths: RankPaths, framing: Framing) -> None:
         self._paths = paths
+        self._times = StageTimes(paths.graph)
         self._framing = framing
         self._costs: dict[tuple[Route, int], Cost] = {}
 
     def cost(self, source: int, target: int, size_bytes: int) -> Cost:
-        key = fastest(self._paths.graph, self._paths.stages(source, target)), size_bytes
+        key = self._times.fastest(self._paths.stages(source, target)), size_bytes
         if key not in self._costs:
             self._costs[key] = least_cost(key[0], self._framing, size_bytes)
         return self._costs[key]
 
-    def load(self, loads: dict[tuple[int, ...], _Load], key: tuple[int, int, int], ready_ns: float, count: int) -> None:
+    def load(self, loads: dict[tuple[int, ...], _Load], kind: Kind, ready_ns: float, count: int) -> None:
         """Add what `count` messages, the first ready at `ready_ns`, ask of each stage of their path."""
-        source, target, size_bytes = key
+        source, target, size_bytes = kind
         stages = self._paths.stages(source, target)
-        route = fastest(self._paths.graph, stages)
+        route = self._times.fastest(stages)
         bytes_ = count * self._framing.wire_bytes(size_bytes)
         packet_bytes = min(self._framing.last_packet_bytes(size_bytes), self._framing.full_bytes)
         packet_ns = [packet_bytes * NS_PER_BYTE_BPS / rate for rate in route.rates_bps]
@@ -86,13 +83,6 @@ class _Network:
             load.work_ns += bytes_ * NS_PER_BYTE_BPS / route.total_bps[i]
             load.head_ns = min(load.head_ns, ready_ns + sum(packet_ns[:i]))
             load.tail_ns = min(load.tail_ns, route.delay_ns + sum(packet_ns[i + 1 :]))
-
-
-def _kinds(rows: Transfers, size: _Ints) -> tuple[list[tuple[int, int, int]], _Ints]:
-    """The different (source, destination, bytes), and which of them each transfer is."""
-    keys = np.stack([rows["source"].astype(np.int64), rows["destination"].astype(np.int64), size])
-    kinds, kind = np.unique(keys, axis=1, return_inverse=True)
-    return [(source, target, bytes_) for source, target, bytes_ in kinds.T.tolist()], kind.reshape(-1)
 
 
 def _follow(schedule: Schedule, rows: Transfers, head: _Floats, work: _Floats, whole: _Floats) -> tuple[_Floats, float]:
@@ -115,7 +105,7 @@ def _follow(schedule: Schedule, rows: Transfers, head: _Floats, work: _Floats, w
     return ready, float(have.max())
 
 
-def _share_ports(have: _Floats, cells: tuple[npt.NDArray[np.int32], _Ints], head: _Floats, work: _Floats) -> None:
+def _share_ports(have: _Floats, cells: tuple[npt.NDArray[np.int32], Numbers], head: _Floats, work: _Floats) -> None:
     """A chunk that several send to a rank in one step is there only when its port has carried them all."""
     earliest, total = np.full(have.shape, np.inf), np.zeros(have.shape)
     np.minimum.at(earliest, cells, head)
@@ -124,7 +114,7 @@ def _share_ports(have: _Floats, cells: tuple[npt.NDArray[np.int32], _Ints], head
     have[touched] = np.maximum(have[touched], earliest[touched] + total[touched])
 
 
-def _cells(chunk: npt.NDArray[np.int32], count: npt.NDArray[np.int32]) -> tuple[_Ints, _Ints]:
+def _cells(chunk: npt.NDArray[np.int32], count: npt.NDArray[np.int32]) -> tuple[Numbers, Numbers]:
     """(transfer, chunk) of every chunk that some transfers move."""
     which = np.repeat(np.arange(len(chunk)), count)
     offset = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)

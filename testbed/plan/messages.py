@@ -1,26 +1,19 @@
 """The messages of one iteration, alike ones together, and what one costs on its way at the least."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from testbed.collective.cost import transfer_bytes
-from testbed.collective.schedule import Schedule
+from testbed.collective.schedule import Schedule, Transfers
 from testbed.plan.framing import Framing
 from testbed.plan.timing import NS_PER_BYTE_BPS, Route
 
 Buffer = tuple[int, int]  # elements, bytes of each
-
-
-@dataclass(frozen=True, slots=True)
-class Messages:
-    """`count` messages of `size_bytes` from rank `source` to rank `target`."""
-
-    source: int
-    target: int
-    size_bytes: int
-    count: int
+Kind = tuple[int, int, int]  # source and target rank, payload bytes
+Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +25,24 @@ class Cost:
     whole_ns: float
 
 
-def messages(schedule: Schedule, buffers: Sequence[Buffer]) -> list[Messages]:
-    """All messages of one iteration; empty transfers are none."""
-    found = []
-    for elements, element_bytes in buffers:
-        size = transfer_bytes(schedule, elements * element_bytes, element_bytes)
-        keys = np.stack([schedule.transfers["source"], schedule.transfers["destination"], size])
-        kinds, counts = np.unique(keys[:, size > 0], axis=1, return_counts=True)
-        found += [
-            Messages(source, target, size_bytes, count)
-            for (source, target, size_bytes), count in zip(kinds.T.tolist(), counts.tolist(), strict=True)
-        ]
-    return found
+def kinds(schedule: Schedule, buffer: Buffer) -> tuple[Transfers, list[Kind], Numbers]:
+    """The transfers of a buffer that are not empty, their different kinds, and which kind each is."""
+    elements, element_bytes = buffer
+    size = transfer_bytes(schedule, elements * element_bytes, element_bytes)
+    rows, size = schedule.transfers[size > 0], size[size > 0]
+    sizes, which = np.unique(size, return_inverse=True)
+    key = (rows["source"].astype(np.int64) * schedule.ranks + rows["destination"]) * max(1, len(sizes)) + which
+    found, kind = np.unique(key, return_inverse=True)
+    pair, which = np.divmod(found, max(1, len(sizes)))
+    source, target = np.divmod(pair, schedule.ranks)
+    return rows, list(zip(source.tolist(), target.tolist(), sizes[which].tolist(), strict=True)), kind
+
+
+def messages(schedule: Schedule, buffers: Sequence[Buffer]) -> Iterator[tuple[Kind, int]]:
+    """All messages of one iteration by kind, and how many there are of it."""
+    for buffer in buffers:
+        _, found, kind = kinds(schedule, buffer)
+        yield from zip(found, np.bincount(kind).tolist(), strict=True)
 
 
 def least_cost(route: Route, framing: Framing, size_bytes: int) -> Cost:

@@ -43,7 +43,8 @@ class Paths:
             for name, plan in switches.items()
         }
         self._links = {(link.source, link.source_port): link for link in graph.links}
-        self._between: dict[tuple[str, str], Stages] = {}
+        self._between: dict[tuple[str, str], Stages] = {}  # by edge switches
+        self._hops: dict[tuple[str, str], list[Link]] = {}  # by switch and edge switch
 
     def stages(self, source: str, target: str) -> Stages:
         """The links from one host to another, stage by stage (indices, ascending); none from a host to itself."""
@@ -74,12 +75,18 @@ class Paths:
         while here != {edge}:
             if edge in here or len(stages) >= len(self._tables):
                 raise RoutingError(f"the routes from {start} to {target} loop or differ in length at {sorted(here)}")
-            links = [link for switch in here for link in self._next(switch, target)]
+            links = [link for switch in here for link in self._toward(switch, edge, target)]
             stages.append(tuple(sorted(link.index for link in links)))
             here = {link.target for link in links}
         if [link.target for link in self._next(edge, target)] != [target]:
             raise RoutingError(f"{edge} does not hand packets for {target} to it")
         return tuple(stages)
+
+    def _toward(self, switch: str, edge: str, target: str) -> list[Link]:
+        key = switch, edge
+        if key not in self._hops:
+            self._hops[key] = self._next(switch, target)
+        return self._hops[key]
 
     def _next(self, switch: str, target: str) -> list[Link]:
         table = self._tables.get(switch)

@@ -50,12 +50,10 @@ def predict(spec: Spec, ranks: RankPaths, schedule: Schedule | None) -> Predicti
 def _count(schedule: Schedule, work: Sequence[Buffer], framing: Framing, ranks: RankPaths) -> tuple[int, int]:
     """Wire packets of one iteration, data and acknowledgements, and the links they cross."""
     packets, hops = 0, 0
-    for message in messages(schedule, work):
-        data = message.count * framing.packets(message.size_bytes)
-        acks = message.count * framing.acknowledgements(message.size_bytes)
+    for (source, target, size_bytes), count in messages(schedule, work):
+        data, acks = count * framing.packets(size_bytes), count * framing.acknowledgements(size_bytes)
         packets += data + acks
-        hops += data * len(ranks.stages(message.source, message.target))
-        hops += acks * len(ranks.stages(message.target, message.source))
+        hops += data * len(ranks.stages(source, target)) + acks * len(ranks.stages(target, source))
     return packets, hops
 
 

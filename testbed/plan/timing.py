@@ -24,31 +24,50 @@ class Route:
         return self.delay_ns + sum(-(-wire_bytes * BITS_NS // rate) for rate in self.rates_bps)
 
 
-def fastest(graph: Graph, stages: Stages) -> Route:
-    """The best that a packet may meet, if links of a stage differ."""
-    links = [[graph.links[i].parameters for i in stage] for stage in stages]
-    return Route(
-        tuple(max(p.rate_bps for p in stage) for stage in links),
-        tuple(sum(p.rate_bps for p in stage) for stage in links),
-        sum(min(p.delay_ns for p in stage) for stage in links),
-    )
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    least_bps: int
+    most_bps: int
+    total_bps: int
+    least_delay_ns: int
+    most_delay_ns: int
 
 
-def slowest(graph: Graph, stages: Stages) -> Route:
-    """The worst that a packet may meet."""
-    links = [[graph.links[i].parameters for i in stage] for stage in stages]
-    return Route(
-        tuple(min(p.rate_bps for p in stage) for stage in links),
-        tuple(sum(p.rate_bps for p in stage) for stage in links),
-        sum(max(p.delay_ns for p in stage) for stage in links),
-    )
+class StageTimes:
+    """Routes from stages; what the links of a stage have in common is worked out once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._stages: dict[tuple[int, ...], _Stage] = {}
+
+    def fastest(self, stages: Stages) -> Route:
+        """The best that a packet may meet, if links of a stage differ."""
+        each = [self._stage(stage) for stage in stages]
+        return Route(
+            tuple(s.most_bps for s in each), tuple(s.total_bps for s in each), sum(s.least_delay_ns for s in each)
+        )
+
+    def slowest(self, stages: Stages) -> Route:
+        """The worst that a packet may meet."""
+        each = [self._stage(stage) for stage in stages]
+        return Route(
+            tuple(s.least_bps for s in each), tuple(s.total_bps for s in each), sum(s.most_delay_ns for s in each)
+        )
+
+    def _stage(self, links: tuple[int, ...]) -> _Stage:
+        if links not in self._stages:
+            parameters = [self._graph.links[i].parameters for i in links]
+            rates, delays = [p.rate_bps for p in parameters], [p.delay_ns for p in parameters]
+            self._stages[links] = _Stage(min(rates), max(rates), sum(rates), min(delays), max(delays))
+        return self._stages[links]
 
 
 def base_rtt_ns(ranks: RankPaths, data_bytes: int, ack_bytes: int) -> int:
     """The longest round trip of a data packet and its acknowledgement (bytes on the wire) between ranks, all idle."""
+    times = StageTimes(ranks.graph)
 
     def one_way_ns(source: str, target: str, wire_bytes: int) -> int:
-        return slowest(ranks.graph, ranks.paths.stages(source, target)).packet_ns(wire_bytes)
+        return times.slowest(ranks.paths.stages(source, target)).packet_ns(wire_bytes)
 
     return max((one_way_ns(a, b, data_bytes) + one_way_ns(b, a, ack_bytes) for a, b in _pairs(ranks)), default=0)
 

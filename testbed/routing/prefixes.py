@@ -26,9 +26,12 @@ class Table:
                 self.entries[ROOT] = common
                 rest = {i: ports for i, ports in choice.items() if ports != common}
         self.entries = self._by_pod(rest, self._pods(choice)) | self.entries
+        self._owner: dict[int, str] = {}  # the prefix whose entry decides for a subnet
         self._members: dict[str, list[int]] = {prefix: [] for prefix in self.entries}
         for i in choice:
-            self._members[self._owner(i)].append(i)
+            candidates = (subnets[i].prefix, subnets[i].pod, ROOT)
+            self._owner[i] = next(prefix for prefix in candidates if prefix in self.entries)
+            self._members[self._owner[i]].append(i)
         self._pod_sizes = {prefix: self._pods(members) for prefix, members in self._members.items()}
 
     def override(self, changed: Mapping[int, Ports]) -> dict[str, Ports]:
@@ -36,7 +39,7 @@ class Table:
         result: dict[str, Ports] = {}
         by_owner: dict[str, dict[int, Ports]] = {}
         for i, ports in changed.items():
-            by_owner.setdefault(self._owner(i), {})[i] = ports
+            by_owner.setdefault(self._owner[i], {})[i] = ports
         for prefix, news in by_owner.items():
             common, decided, members = self.entries[prefix], news, self._members[prefix]
             if 2 * len(news) > len(members):
@@ -47,11 +50,6 @@ class Table:
             rest = {i: ports for i, ports in decided.items() if ports != common}
             result |= self._by_pod(rest, self._pod_sizes[prefix])
         return result
-
-    def _owner(self, i: int) -> str:
-        """The prefix whose entry decides for a subnet."""
-        subnet = self._subnets[i]
-        return next(p for p in (subnet.prefix, subnet.pod, ROOT) if p in self.entries)
 
     def _pods(self, members: Sequence[int] | Mapping[int, Ports]) -> Counter[str]:
         return Counter(pod for i in members if (pod := self._subnets[i].pod) is not None)

@@ -94,16 +94,13 @@ class ShortestPaths:
                     touched.add(other)
                     heapq.heappush(queue, (old[other], other))
         new = self._settle(old, moved, down)
+        now = old.copy()
+        for here, distance in new.items():
+            now[here] = distance
         for here in sorted(touched):
-            distance = new.get(here, old[here])
-            yield (
-                here,
-                tuple(
-                    port
-                    for other, port, cable in self._neighbours[here]
-                    if cable not in down and new.get(other, old[other]) < distance
-                ),
-            )
+            distance = now[here]
+            ports = [p for other, p, cable in self._neighbours[here] if now[other] < distance and cable not in down]
+            yield here, tuple(ports)
 
     def _settle(self, old: list[int], moved: set[int], down: frozenset[int]) -> dict[int, int]:
         """The new distances of the switches that moved (Dijkstra from those that did not)."""

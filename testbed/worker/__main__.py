@@ -2,9 +2,12 @@
 
 import argparse
 import json
+import os
 import sys
 import time
 from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: each rank's own threads would take others' cores
 
 from testbed.errors import TestbedError
 from testbed.plan.serial import from_json

@@ -191,6 +191,7 @@ class Rank:
         since = {name: counters[name] - before for name, before in self._reported.items()}
         self._reported = {name: counters[name] for name in self._reported}
         wrong, nmse = self._workload.check([self._inputs[rank] for rank in range(len(self._inputs))], self._buffer)
+        self._workload.apply(self._number, self._layers)
         self._notice(
             "done",
             start_ns=self._start_ns,
@@ -205,6 +206,7 @@ class Rank:
             late_p50_ns=int(np.percentile(late, 50, method="inverted_cdf")),
             late_p99_ns=int(np.percentile(late, 99, method="inverted_cdf")),
             counters=counters,
+            metrics=self._workload.metrics(),
             digest=self._workload.digest(self._buffer),
         )
 

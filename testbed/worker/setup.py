@@ -10,6 +10,9 @@ from testbed.plan.model import Plan
 from testbed.plan.network import endpoint_path
 from testbed.plan.predict import buffers, schedule_of
 from testbed.run.channel import Channel
+from testbed.spec.model import WorkloadSpec
+from testbed.training import gradient_source
+from testbed.training.source import GradientSource
 from testbed.transport.endpoint import Path
 from testbed.worker.clock import ModelClock
 from testbed.worker.command import CommandRank, command_line, environment
@@ -34,6 +37,7 @@ class Shared:
     schedule: Schedule | None  # None: the workload is a command
     layers: tuple[int, ...]  # elements
     inputs: SharedInputs
+    sources: tuple[GradientSource, ...]  # by rank
 
 
 def share(plan: Plan, run: str, clock: ModelClock) -> Shared:
@@ -53,6 +57,18 @@ def share(plan: Plan, run: str, clock: ModelClock) -> Shared:
         schedule=schedule,
         layers=layers,
         inputs=SharedInputs(ranks, sum(layers), workload.dtype),
+        sources=tuple(_source(plan, workload, rank) for rank in range(ranks)) if schedule else (),
+    )
+
+
+def _source(plan: Plan, workload: WorkloadSpec, rank: int) -> GradientSource:
+    return gradient_source(
+        workload.gradients,
+        rank=rank,
+        ranks=len(plan.placement),
+        seed=plan.spec.seed,
+        dtype=workload.dtype,
+        size_bytes=workload.size_bytes,
     )
 
 
@@ -84,7 +100,7 @@ class Sockets:
         assert workload
         loop = Loop(shared.clock.monotonic)
         if self.driver and shared.schedule:
-            work = Workload(shared.plan, workload, shared.schedule.steps, rank)
+            work = Workload(shared.plan, workload, shared.sources[rank], shared.schedule.steps, rank)
             loop.add(
                 Rank(
                     rank,

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from testbed.plan.model import Plan
 from testbed.spec.model import WorkloadSpec
-from testbed.streams import derive
 from testbed.stress.draws import slow_factor, stall_ns
+from testbed.training.source import GradientSource
 from testbed.worker.verify import verify
 
 Numbers = npt.NDArray[Any]
@@ -19,19 +19,20 @@ Numbers = npt.NDArray[Any]
 class Workload:
     """The collective workload of `rank`. Iterations are counted through, warm-up included; times are model time."""
 
-    def __init__(self, plan: Plan, workload: WorkloadSpec, steps: int, rank: int) -> None:
+    def __init__(self, plan: Plan, workload: WorkloadSpec, source: GradientSource, steps: int, rank: int) -> None:
         self._plan = plan
         self._workload = workload
+        self._source = source
         self._steps = steps
         self._rank = rank
 
     def fill(self, iteration: int, values: Numbers) -> None:
-        """Compute this rank's input, in place; takes the real time it takes."""
-        generator = np.random.default_rng(derive(self._plan.spec.seed, "gradients", self._rank, iteration))
-        if np.issubdtype(values.dtype, np.integer):
-            values[:] = generator.integers(-(2**20), 2**20, len(values))
-        else:
-            values[:] = generator.standard_normal(len(values), np.float32)
+        """Compute this rank's input, all layers end to end, into `values`; takes the real time it takes."""
+        np.concatenate(self._source.layers(iteration), out=values)
+
+    def apply(self, iteration: int, layers: list[Numbers]) -> None:
+        """Learn from the result of an iteration."""
+        self._source.apply(iteration, layers)
 
     def compute_ns(self, iteration: int) -> int:
         """How long this rank computes, or stalls, between the release and the beginning of its collective."""
@@ -57,5 +58,9 @@ class Workload:
         return verify(self._workload.collective, inputs, result, self._rank, self._workload.root)
 
     def digest(self, result: Numbers) -> str:
-        """A short hash of the result, the same on ranks that must agree if they do."""
-        return hashlib.blake2b(result.view(np.uint8).data, digest_size=8).hexdigest()
+        """A hash of what was learnt, or else of the result: the same on all ranks that must agree, if they do."""
+        return self._source.digest() or hashlib.blake2b(result.view(np.uint8).data, digest_size=8).hexdigest()
+
+    def metrics(self) -> dict[str, float]:
+        """How well the model does by now; empty if there is none."""
+        return self._source.metrics()

@@ -81,7 +81,7 @@ def iperf3(plan: Plan, names: Mapping[str, str]) -> Goodput:
 
 def main() -> int:
     workload = {"collective": "broadcast", "size": SIZE}
-    plan = make_plan(2, rate_bps=100 * 10**9, delay_ns=50_000, workload=workload)
+    plan = make_plan(2, rate_bps=100 * 10**9, delay_ns=2_000_000, workload=workload)
     with mesh(plan) as names:
         ours, theirs = worker(plan, names), iperf3(plan, names)
     print(f"worker (roce, ICRC on)     {ours}")

@@ -51,7 +51,12 @@ def make_plan(
         return made
     net = 1 + os.getpid() % 254
     addresses = {host: Address(f"127.{net}.0.{i + 1}", a.mac) for i, (host, a) in enumerate(made.addresses.items())}
-    return replace(made, addresses=addresses)
+    new = {f"{a.ip}/32": f"{addresses[host].ip}/32" for host, a in made.addresses.items()}
+    switches = {
+        name: replace(switch, entries=tuple(replace(e, prefix=new.get(e.prefix, e.prefix)) for e in switch.entries))
+        for name, switch in made.switches.items()
+    }
+    return replace(made, addresses=addresses, switches=switches)
 
 
 @contextmanager
@@ -68,7 +73,10 @@ def mesh(plan: Plan) -> Iterator[dict[str, str]]:
             for other in names:
                 if other != host:
                     ip = plan.addresses[other].ip
-                    inside += [f"link set {host}-{other} up", f"route add {ip}/32 dev {host}-{other} src {plan.addresses[host].ip}"]
+                    inside += [
+                        f"link set {host}-{other} up",
+                        f"route add {ip}/32 dev {host}-{other} src {plan.addresses[host].ip}",
+                    ]
             _ip(inside, name)
         yield names
     finally:

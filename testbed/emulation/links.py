@@ -4,7 +4,7 @@ A cable is carried either by the kernel (`tc`: a veth pair and queueing discipli
 TAP devices whose packets pass through the native core). The plan says which; both are asked the same things.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +12,6 @@ from mininet.link import Intf, Link
 
 from testbed.emulation.hosts import LazyShell
 from testbed.topology.graph import Graph, LinkParameters
-from testbed.topology.graph import Link as DirectedLink
 
 
 class PlannedIntf(Intf):  # type: ignore[misc]  # mininet has no types
@@ -72,16 +71,13 @@ class LinkCounters:
 
 
 class LinkDriver(Protocol):
-    """What carries some of the links. Links are named by their index in the graph; parameters are in model time."""
+    """What carries some of the links. They are named by their index in the graph; parameters are in model time."""
 
-    def configure(self, links: Sequence[DirectedLink]) -> None:
-        """Set up these links. Raises RunFailed or MachineLacks."""
-
-    def set_link(self, link: DirectedLink, parameters: LinkParameters) -> None:
+    def set_link(self, index: int, parameters: LinkParameters) -> None:
         """Change a link while packets flow."""
 
     def link_down(self, cable: int) -> None:
-        """Cut a cable: both directions drop everything and both ends lose their carrier."""
+        """Cut a cable: both directions lose everything, and the ends at switches lose their carrier."""
 
     def link_up(self, cable: int) -> None:
         """Mend a cable."""
@@ -89,18 +85,10 @@ class LinkDriver(Protocol):
     def counters(self) -> Mapping[int, LinkCounters]:
         """Counters by link index."""
 
-    def read_back(self) -> list[str]:
-        """What the kernel or the fabric says differently from what was asked; empty if all is as asked."""
-
 
 def interface(node: str, port: int) -> str:
     """The name of a port's interface, as Mininet gives it."""
     return f"{node}-eth{port}"
-
-
-def dilated(parameters: LinkParameters, dilation: int) -> tuple[int, int]:
-    """(rate in bit/s, delay in ns) of real time."""
-    return parameters.rate_bps // dilation, parameters.delay_ns * dilation
 
 
 def namespace_of(graph: Graph, node: str, outer: str) -> str:

@@ -15,14 +15,18 @@ from types import TracebackType
 
 import testbed
 from testbed.emulation import interfaces, namespaces, processes
-from testbed.emulation.links import LinkCounters
+from testbed.emulation.drops import host_drops as drops_at_hosts
+from testbed.emulation.drops import packet_socket_drops
+from testbed.emulation.fabric_client import FabricClient
+from testbed.emulation.fabric_driver import FabricDriver, start_fabric
+from testbed.emulation.links import LinkCounters, LinkDriver
 from testbed.emulation.mininet_network import PlannedMininet
 from testbed.emulation.state import RunState
 from testbed.emulation.switches import OpenVSwitch, datapath_of
 from testbed.emulation.tc import TcDriver
 from testbed.errors import RunFailed, TestbedError
 from testbed.plan.model import Plan
-from testbed.run.channel import Hub
+from testbed.run.channel import Channel, Hub
 from testbed.topology.graph import LinkParameters
 
 CONTROLLER_PORT = 6653  # IANA's for OpenFlow
@@ -62,11 +66,13 @@ class EmulatedNetwork:
         self._datapath = datapath_of(plan)
         self._openvswitch = OpenVSwitch(state, logs, self.outer, self._datapath)
         self._tc = TcDriver(plan, self.outer)
+        self._links: FabricDriver | None = None
         self._hub: Hub | None = None
         self._net: PlannedMininet | None = None
         self._controller: processes.Child | None = None
+        self._fabric: processes.Child | None = None
         self._times: dict[str, float] = {}
-        self._heard: set[tuple[str, str | None]] = set()
+        self._heard: dict[tuple[str, str | None], Channel] = {}
 
     def __enter__(self) -> "EmulatedNetwork":
         self.start()
@@ -113,9 +119,14 @@ class EmulatedNetwork:
             self._hub = Hub(self.state.directory / "control.sock")
             if self._with_controller:
                 self._controller = self._start_controller()
+            if "netcore" in self.plan.drivers:
+                log = self._logs / "fabric.log"
+                self._fabric = start_fabric(self.plan, self.state, self.hub.path, log, self.outer)
             self._openvswitch.start()
         with self._step("interfaces_s", "making and configuring the interfaces"):
             interfaces.make_veths(self.plan, self.outer)
+            if self._fabric is not None:
+                self._links = FabricDriver(self.plan, self._await_event(self._fabric, "ready", _CHILD_START_S))
             interfaces.configure_hosts(self.plan, self.outer)
             interfaces.configure_switch_ports(self.plan, self.outer)
             if self._datapath == "user":
@@ -148,35 +159,81 @@ class EmulatedNetwork:
 
         if self._net is not None:
             attempt("shells", self._net.stop_shells)
-        if self._controller is not None:
-            attempt("controller", lambda: processes.stop_all([self._controller] if self._controller else []))
+        if self._hub is not None:
+            attempt("control channels", self._hub.close)
+        listeners = [child for child in (self._controller, self._fabric) if child is not None]
+        attempt("controller and fabric", lambda: processes.stop_all(listeners, leaving=True))
         attempt("Open vSwitch", self._openvswitch.stop)
         attempt("processes left in the namespaces", self._end_strangers)
         attempt("namespaces", lambda: namespaces.delete(self.state.record.namespaces))
-        if self._hub is not None:
-            attempt("control channels", self._hub.close)
-        self._net = self._controller = self._hub = None
+        self._net = self._controller = self._fabric = self._links = self._hub = None
         return problems
 
     def set_link(self, index: int, parameters: LinkParameters) -> None:
         """Change a directed link (by its index in the graph) while packets flow; model time."""
         self._tc.set_link(index, parameters)
+        if self.plan.drivers[index // 2] == "netcore":
+            self._in_fabric.set_link(index, parameters)
 
     def link_down(self, cable: int) -> None:
         """Cut a cable."""
-        self._tc.link_down(cable)
+        self._driver(cable).link_down(cable)
 
     def link_up(self, cable: int) -> None:
         """Mend a cable."""
-        self._tc.link_up(cable)
+        self._driver(cable).link_up(cable)
 
     def link_counters(self) -> Mapping[int, LinkCounters]:
         """Counters of all directed links by index, real time."""
-        return self._tc.counters()
+        drivers: list[LinkDriver] = [self._tc, *([self._links] if self._links else [])]
+        return {index: counters for driver in drivers for index, counters in driver.counters().items()}
+
+    def mark(self) -> None:
+        """Forget highest queues, measured rates and lateness, so that the next counters tell of what follows."""
+        if self._links is not None:
+            self._links.client.mark()
+
+    def in_flight(self) -> int:
+        """The job's packets that are inside links now."""
+        within_tc = sum(counters.job_in_flight for counters in self._tc.counters().values())
+        return within_tc + (self._links.client.in_flight()[1] if self._links is not None else 0)
 
     def read_back(self) -> list[str]:
-        """Where links are shaped otherwise than asked."""
+        """Where links and hosts' ports are shaped otherwise than asked."""
         return self._tc.read_back()
+
+    def host_drops(self) -> dict[str, int]:
+        """Packets lost outside every queue of the plan, where -> how many, since the network is up."""
+        drops = drops_at_hosts({host: self.netns(host) for host in self.plan.graph.hosts})
+        drops |= self._tc.sender_drops()
+        if self._links is not None:
+            drops |= self._links.unmodelled_drops()
+        if self._datapath == "user":
+            drops |= packet_socket_drops(self.outer)
+        return drops
+
+    def capture(self, node: str, port: int, path: Path, snap_bytes: int) -> None:
+        """Write what crosses a port, both ways, into a new pcap file; the port's cable must be the fabric's."""
+        self._in_fabric.client.capture_start(node, port, str(path), snap_bytes)
+
+    def end_captures(self) -> None:
+        """Complete all capture files."""
+        if self._links is not None:
+            self._links.client.capture_stop()
+
+    @property
+    def fabric(self) -> FabricClient:
+        """The fabric; raises RunFailed if this network has none."""
+        return self._in_fabric.client
+
+    @property
+    def _in_fabric(self) -> FabricDriver:
+        if self._links is None:
+            raise RunFailed("this network has no fabric: all of its links are carried by tc")
+        return self._links
+
+    def _driver(self, cable: int) -> LinkDriver:
+        return self._tc if self.plan.drivers[cable] == "tc" else self._in_fabric
 
     def _start_controller(self) -> processes.Child:
         return processes.start(
@@ -193,8 +250,8 @@ class EmulatedNetwork:
             namespace=self.outer,
         )  # fmt: skip
 
-    def _await_event(self, child: processes.Child, event: str, timeout_s: float) -> None:
-        """Wait for a notice of a child; a notice `failed` ends the wait with its reason."""
+    def _await_event(self, child: processes.Child, event: str, timeout_s: float) -> Channel:
+        """Wait for a notice of a child; returns its channel. A notice `failed` ends the wait with its reason."""
         deadline = time.monotonic() + timeout_s
         while (child.name, event) not in self._heard:
             child.check()
@@ -205,9 +262,10 @@ class EmulatedNetwork:
             heard = [(channel, channel.poll())] if channel else self.hub.wait(_POLL_S)
             for speaker, messages in heard:
                 for message in messages:
-                    self._heard.add((speaker.name, message.get("event")))
+                    self._heard[speaker.name, message.get("event")] = speaker
                     if message.get("event") == "failed":
                         raise RunFailed(f"{speaker.name} failed: {message.get('reason')}", hint=f"see {child.log}")
+        return self._heard[child.name, event]
 
     def _end_strangers(self) -> list[str]:
         """End what still runs in the namespaces (a user's own programs, shells)."""

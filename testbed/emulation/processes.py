@@ -23,6 +23,7 @@ _TAIL_LINES = 12
 # How long a child may take over each signal. None refuses the last, but the kernel may take its time: it closes an Open
 # vSwitch daemon's packet sockets at 10 ms each.
 _KILLED_S = 30.0
+_NO_SIGNAL, _LEAVE_S = 0, 1.0
 _LADDER = ((signal.SIGINT, 1.0), (signal.SIGTERM, 1.0), (signal.SIGKILL, _KILLED_S))
 
 
@@ -64,9 +65,12 @@ class Child:
                 raise RunFailed(f"{self.name}: {what} did not happen within {timeout_s:g} s", hint=self._log_hint())
             time.sleep(_POLL_S)
 
-    def stop(self, ladder: Sequence[tuple[signal.Signals, float]] = _LADDER) -> None:
-        """End its process group, gently first; raises RunFailed if it outlives even SIGKILL."""
-        for number, patience_s in ladder:
+    def stop(self, *, leaving: bool = False) -> None:
+        """End its process group, gently first; raises RunFailed if it outlives even SIGKILL.
+
+        `leaving`: its control channel is closed, at which it ends by itself, given a moment.
+        """
+        for number, patience_s in ((_NO_SIGNAL, _LEAVE_S), *_LADDER) if leaving else _LADDER:
             if not self.alive:
                 return
             os.killpg(self.pid, number)
@@ -104,12 +108,12 @@ def start(
     return Child(name, process, log)
 
 
-def stop_all(children: Iterable[Child]) -> list[str]:
+def stop_all(children: Iterable[Child], *, leaving: bool = False) -> list[str]:
     """Stop children one after another, whatever happens; returns what went wrong."""
     problems = []
     for child in children:
         try:
-            child.stop()
+            child.stop(leaving=leaving)
         except (RunFailed, OSError) as error:
             problems.append(f"{child.name}: {error}")
     return problems

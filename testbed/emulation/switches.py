@@ -10,7 +10,7 @@ import os
 import resource
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 from mininet.node import OVSSwitch
 
-from testbed.emulation import namespaces, processes
+from testbed.emulation import processes
 from testbed.emulation.commands import output_of
 from testbed.emulation.hosts import LazyShell
 from testbed.emulation.links import interface
@@ -218,25 +218,3 @@ def _packet_sockets(pid: int) -> Iterator[socket.socket]:
                     theirs.close()
     finally:
         os.close(process)
-
-
-def packet_socket_drops(namespace: str) -> Mapping[str, int]:
-    """Packets dropped at the packet sockets of a namespace, by interface."""
-    listing = output_of(namespaces.entering(namespace, ["ss", "-0", "-n", "-m", "-H"]))
-    return parse_packet_sockets(listing)
-
-
-def parse_packet_sockets(listing: str) -> dict[str, int]:
-    """`ss -0 -n -m -H` -> drops by interface (those without any are left out)."""
-    drops: dict[str, int] = {}
-    where = "?"
-    for line in listing.splitlines():
-        for word in line.split():
-            if word.startswith(("*:", "arp:", "ip:")) and ":" in word:
-                where = word.rsplit(":", 1)[1]
-                break
-        memory = line.partition("skmem:(")[2].partition(")")[0]
-        for part in memory.split(","):
-            if part.startswith("d") and part[1:].isdigit() and int(part[1:]):
-                drops[where] = drops.get(where, 0) + int(part[1:])
-    return drops

@@ -1,9 +1,10 @@
-"""The `tc` link driver: rate, byte queue and delay of veth links by the kernel's queueing disciplines.
+"""Queueing disciplines: the `tc` link driver (rate, byte queue, delay of veth links), and hosts' ports for `netcore`.
 
 A switch's port: HTB (rate) over netem (delay) over bfifo (the byte queue, which then excludes the packet that HTB has
 let go). A host's own port: HTB over a bfifo so long that the sender's socket buffer fills first, so that the sender
 waits. netem there would set the packets free of their socket, and nothing would hold the sender back any more; the
 delay of that direction is therefore put where the packets enter the switch (ingress, redirected through an ifb).
+Where the fabric carries a host's link, the same HTB over bfifo on the host's TAP holds its senders back.
 """
 
 import json
@@ -88,21 +89,19 @@ def relay_of(device: str) -> str:
     return device.replace("-eth", "-ifb")
 
 
-def holding_sender(rate_bps: int) -> Shape:
-    """The shape of a host's own port where the fabric carries the link: the rate alone, so that senders wait."""
-    return Shape(rate_bps, 0, 0, hold_sender=True)
-
-
 class TcDriver:
-    """Carries the cables that the plan gives to `tc`."""
+    """Carries the cables that the plan gives to `tc`, and holds senders back at hosts' ports of all others."""
 
     def __init__(self, plan: Plan, outer: str) -> None:
         self._plan = plan
         self._graph = plan.graph
         self._outer = outer
         self._delayed: set[int] = set()  # links with a netem; it stays when the delay becomes 0
+        self._carried = [link.index for link in plan.graph.links if plan.drivers[link.cable] == "tc"]
         self._parameters = {
-            link.index: link.parameters for link in plan.graph.links if plan.drivers[link.cable] == "tc"
+            link.index: link.parameters
+            for link in plan.graph.links
+            if plan.drivers[link.cable] == "tc" or self._from_host(link.index)
         }
 
     def configure(self) -> None:
@@ -114,8 +113,10 @@ class TcDriver:
         in_parallel(lambda item: tc_batch(item[1], item[0]), commands.items())
 
     def set_link(self, index: int, parameters: LinkParameters) -> None:
-        """Change a link while packets flow. Raises RunFailed for what tc does not do."""
-        if parameters.impaired:
+        """Change a link, or a host's port, while packets flow. Raises RunFailed for what tc does not do."""
+        if index not in self._parameters:
+            return
+        if parameters.impaired and index in self._carried:
             name = self._graph.links[index].name
             raise RunFailed(f"link {name} is carried by tc, which knows rate, delay and queue only")
         self._parameters[index] = parameters
@@ -133,11 +134,11 @@ class TcDriver:
         self._set_ends(cable, "up")
 
     def counters(self) -> Mapping[int, LinkCounters]:
-        """By link index; read from the root of each device, which counts also what its inner queues drop."""
-        roots = {device: qdiscs["1:"] for device, qdiscs in self._qdiscs().items() if "1:" in qdiscs}
+        """By index of a link that tc carries; from the root of each device, which counts what its inner queues drop."""
+        qdiscs = self._qdiscs()
         counters = {}
-        for index in self._parameters:
-            root = roots[self._source(index)]
+        for index in self._carried:
+            root = qdiscs[self._source(index)]["1:"]
             packets, size_bytes, drops = root["packets"], root["bytes"], root["drops"]
             counters[index] = LinkCounters(
                 packets=packets,
@@ -150,6 +151,13 @@ class TcDriver:
                 job_in_flight=root["qlen"],
             )
         return counters
+
+    def sender_drops(self) -> dict[str, int]:
+        """Where -> packets that a host's own port dropped instead of holding the sender back."""
+        qdiscs = self._qdiscs()
+        ports = (self._source(index) for index in self._parameters if self._from_host(index))
+        drops = {device: qdiscs[device]["1:"]["drops"] for device in ports}
+        return {f"{device}: sender not held back": count for device, count in drops.items() if count}
 
     def read_back(self) -> list[str]:
         """Where the kernel's rate, delay or queue is not what was asked."""
@@ -172,7 +180,7 @@ class TcDriver:
 
     def _start_delaying(self, indices: Iterable[int]) -> Iterator[str]:
         """Take note of links that have a delay from now on; make the relays of hosts' links, return their commands."""
-        fresh = [index for index in indices if self._parameters[index].delay_ns and index not in self._delayed]
+        fresh = [index for index in indices if self._shape(index).delay_ns and index not in self._delayed]
         self._delayed.update(fresh)
         entries = [(index, self._target(index)) for index in fresh if self._from_host(index)]
         ip_batch((f"link add name {relay_of(device)} type ifb" for _, device in entries), self._outer)
@@ -183,8 +191,8 @@ class TcDriver:
         parameters = self._parameters[index]
         dilation = self._plan.dilation
         return Shape(
-            parameters.rate_bps // dilation,
-            parameters.delay_ns * dilation,
+            max(1, parameters.rate_bps // dilation),
+            parameters.delay_ns * dilation if index in self._carried else 0,
             parameters.queue_bytes,
             hold_sender=self._from_host(index),
         )

@@ -1,0 +1,111 @@
+"""The `netcore` link driver: starts the fabric process for the cables that the plan gives it, and asks it."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from testbed.emulation import processes
+from testbed.emulation.fabric_client import FabricClient, FabricConfig, FabricLink, LinkEnd
+from testbed.emulation.fabric_client import LinkCounters as FabricCounters
+from testbed.emulation.links import LinkCounters, interface, namespace_of
+from testbed.emulation.state import RunState
+from testbed.plan.model import Plan
+from testbed.run.channel import Channel
+from testbed.topology.graph import LinkParameters
+
+
+def fabric_config(plan: Plan, outer: str) -> FabricConfig:
+    """What the fabric process has to carry."""
+
+    def end(node: str, port: int) -> LinkEnd:
+        is_host = plan.graph.nodes[node].kind == "host"
+        return LinkEnd(node, port, interface(node, port), namespace_of(plan.graph, node, outer), is_host)
+
+    return FabricConfig(
+        seed=plan.spec.seed,
+        dilation=plan.dilation,
+        links=tuple(
+            FabricLink(
+                link.index,
+                end(link.source, link.source_port),
+                end(link.target, link.target_port),
+                link.parameters,
+            )
+            for link in plan.graph.links
+            if plan.drivers[link.cable] == "netcore"
+        ),
+        spray=plan.spec.routing.kind == "spray",
+    )
+
+
+def start_fabric(plan: Plan, state: RunState, control: Path, log: Path, outer: str) -> processes.Child:
+    """Start the fabric process; it says `ready` on the control socket when all its TAPs exist."""
+    config = state.directory / "fabric.json"
+    config.write_text(json.dumps(fabric_config(plan, outer).to_json()))
+    module = "testbed.emulation.fabric"
+    argv = [sys.executable, "-m", module, "--config", str(config), "--control", str(control)]
+    return processes.start(state, "fabric", argv, log, namespace=outer)
+
+
+class FabricDriver:
+    """The links inside a running fabric."""
+
+    def __init__(self, plan: Plan, channel: Channel) -> None:
+        self.client = FabricClient(channel)
+        self._graph = plan.graph
+
+    def set_link(self, index: int, parameters: LinkParameters) -> None:
+        self.client.set_link(index, parameters)
+
+    def link_down(self, cable: int) -> None:
+        self.client.link_down(cable)
+
+    def link_up(self, cable: int) -> None:
+        self.client.link_up(cable)
+
+    def counters(self) -> Mapping[int, LinkCounters]:
+        return {each.index: _flat(each) for each in self.client.counters()}
+
+    def unmodelled_drops(self) -> Mapping[str, int]:
+        """Packets lost at the fabric's edges, where no link of the plan loses any."""
+        return {
+            f"{self._graph.links[each.index].name}: {what}": count
+            for each in self.client.counters()
+            for what, count in (
+                ("not read in time by the fabric", each.ring_dropped),
+                ("unreadable for the fabric", each.malformed),
+                ("not taken by the kernel", each.write_errors),
+                ("no memory for a copy", each.pool_exhausted),
+            )
+            if count
+        }
+
+
+def _flat(counters: FabricCounters) -> LinkCounters:
+    everything, job = counters.all, counters.job
+    return LinkCounters(
+        packets=everything.packets,
+        bytes=everything.bytes,
+        job_packets=job.packets,
+        job_bytes=job.bytes,
+        dropped_queue=everything.dropped_queue,
+        dropped_loss=everything.dropped_loss,
+        dropped_down=everything.dropped_down,
+        corrupted=everything.corrupted,
+        duplicated=everything.duplicated,
+        ecn_marked=everything.ecn_marked,
+        job_dropped_queue=job.dropped_queue,
+        job_dropped_loss=job.dropped_loss,
+        job_dropped_down=job.dropped_down,
+        job_corrupted=job.corrupted,
+        job_duplicated=job.duplicated,
+        job_ecn_marked=job.ecn_marked,
+        in_flight=everything.in_flight,
+        job_in_flight=job.in_flight,
+        max_queue_bytes=counters.max_queue_bytes,
+        busy_ns=counters.busy_ns,
+        measured_rate_bps=counters.measured_bps,
+        late_p50_ns=counters.late_p50_ns,
+        late_p99_ns=counters.late_p99_ns,
+    )

@@ -73,10 +73,10 @@ SENTENCES = {
     "rate": "the rate of {where} is {value:+.1%} off (limit {limit:.0%})",
     "unmodelled-drops": "{value:,.0f} packets were lost outside the modelled queues: {where}",
     "packet-balance": "{value:+,.0f} packets are unaccounted for (sent + duplicated - received - dropped - in flight)",
-    "shaping": "{value:.0f} links are not shaped as asked: {where}",
-    "lost": "{value:.0f} parts of the network died while traffic went on: {where}",
-    "undilated": "{value:.0f} times could not be dilated: {where}",
-    "no-iterations": "no iteration was measured of {limit:.0f} asked for",
+    "shaping": "what was read back is not the shaping that was asked for: {where}",
+    "lost": "died while traffic went on: {where}",
+    "undilated": "could not be slowed down with the network: {where}",
+    "no-iterations": "none of the {limit:.0f} iterations asked for was measured",
 }
 
 
@@ -179,6 +179,11 @@ RULES: tuple[Callable[[Case], Iterator[Reason]], ...] = (
 )
 
 
+def suspicious(iteration: IterationEvidence, base_rtt_ns: int) -> bool:
+    """Whether an iteration's timing is in doubt: packets left late, or ranks started apart."""
+    return _late(iteration, base_rtt_ns) or _skewed(iteration)
+
+
 def _late(iteration: IterationEvidence, base_rtt_ns: int) -> bool:
     late_ns = iteration.late_p99_ns
     return bool(base_rtt_ns) and late_ns is not None and late_ns > LATE_SHARE_OF_RTT * base_rtt_ns
@@ -189,7 +194,7 @@ def _skewed(iteration: IterationEvidence) -> bool:
 
 
 def _suspects(evidence: Evidence) -> tuple[int, ...]:
-    return _numbers(i for i in evidence.iterations if _late(i, evidence.base_rtt_ns) or _skewed(i))
+    return _numbers(i for i in evidence.iterations if suspicious(i, evidence.base_rtt_ns))
 
 
 def _numbers(iterations: Iterable[IterationEvidence]) -> tuple[int, ...]:

@@ -16,6 +16,10 @@ _TICK_S = 0.2
 _PROGRESS_ANSWER_S = 2.0
 
 
+class LimitReached(RunFailed):
+    """What was waited for did not come in time."""
+
+
 class Conductor:
     """Pumps all control channels of one run."""
 
@@ -84,12 +88,12 @@ class Conductor:
         while not done():
             now = time.monotonic()
             if now >= self._wall_deadline:
-                raise RunFailed(
+                raise LimitReached(
                     f"the run's limit of {self._wall_limit_s:g} s of real time was reached: {what()}",
                     hint="raise limits.wall, lower workload.iterations, or look at `testbed plan` for the expected time",
                 )
             if now >= deadline:
-                raise RunFailed(f"nothing came within {timeout_s:g} s: {what()}")
+                raise LimitReached(f"nothing came within {timeout_s:g} s: {what()}")
             self.pump(min(deadline, self._wall_deadline) - now)
 
     def pump(self, timeout_s: float = 0.0) -> None:

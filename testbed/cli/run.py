@@ -1,0 +1,111 @@
+"""`testbed run`: an experiment from its spec to a table, with progress on a terminal."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command("run")
+    def run(
+        spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")],
+        settings: Annotated[list[str] | None, typer.Option("-S", metavar="KEY=VALUE", help="Set a key.")] = None,
+        engine: Annotated[str | None, typer.Option(help="emulation or simulation.")] = None,
+        out: Annotated[Path | None, typer.Option(help="The run directory (default: runs/NAME/TIME-ID).")] = None,
+        capture: Annotated[list[str] | None, typer.Option(metavar="SELECT", help="Capture these ports.")] = None,
+        as_json: Annotated[bool, typer.Option("--json", help="Print result.json instead of the table.")] = False,
+        quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress.")] = False,
+    ) -> int:
+        """Run an experiment and print what it measured."""
+        from testbed.doctor.capacity import capabilities
+        from testbed.run.experiment import run_experiment
+        from testbed.spec.reader import read_experiment
+
+        overrides = [*(settings or []), *([f"capture.select={json.dumps(capture)}"] if capture else [])]
+        experiment = read_experiment(spec, overrides, engine)
+        with _Progress(quiet=quiet or as_json) as progress:
+            machine = capabilities(progress.stage)
+            outcome = run_experiment(experiment, machine, out, progress)
+        if as_json:
+            print(json.dumps([r.model_dump(mode="json", by_alias=True) for r in outcome.results], indent=1))
+        else:
+            _print(outcome)
+        return outcome.exit_status
+
+
+def _print(outcome: object) -> None:
+    from rich.console import Console
+
+    from testbed.results.table import result_table
+    from testbed.run.experiment import Outcome
+
+    assert isinstance(outcome, Outcome)
+    console = Console(highlight=False)
+    console.print(result_table(outcome.results))
+    for judgement in outcome.judgements:
+        console.print(f"expect: {judgement}", soft_wrap=True)
+    console.print(f"written to {outcome.directory}", soft_wrap=True)
+    if outcome.error is not None:
+        errors = Console(stderr=True, highlight=False)
+        errors.print(f"testbed: {outcome.error.message}", soft_wrap=True, markup=False)
+        if outcome.error.hint:
+            errors.print(outcome.error.hint, soft_wrap=True, markup=False)
+
+
+class _Progress:
+    """On a terminal a line that says what happens and how long it will still take; elsewhere a line a stage."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._live = not quiet and sys.stderr.isatty()
+        self._quiet = quiet
+        self._point = ""
+        self._began = time.monotonic()
+        self._points_done = 0
+        self._points = 1
+
+    def __enter__(self) -> "_Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._clear()
+
+    def point(self, number: int, of: int, point: object) -> None:
+        from testbed.results.table import plain
+        from testbed.spec.sweep import Point
+
+        assert isinstance(point, Point)
+        self._points_done, self._points = number, of
+        if of > 1:
+            values = " ".join(f"{key}={plain(value)}" for key, value in point.values.items())
+            self._point = f"run {number + 1} of {of} ({values or 'as written'}, repeat {point.repeat}): "
+
+    def stage(self, what: str) -> None:
+        self._say(what)
+        self._began = time.monotonic()
+
+    def iterations(self, done: int, of: int) -> None:
+        left_s = (time.monotonic() - self._began) / done * (of - done)
+        if self._live:
+            self._say(f"iteration {done} of {of}, about {_duration(left_s)} left")
+
+    def _say(self, what: str) -> None:
+        if self._live:
+            self._clear()
+            print(f"{self._point}{what}", end="", file=sys.stderr, flush=True)
+        elif not self._quiet:
+            print(f"{self._point}{what}", file=sys.stderr, flush=True)
+
+    def _clear(self) -> None:
+        if self._live:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,132 @@
+"""From counters before and after the measured part to rows and totals, in model units; what does not balance shows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from testbed.emulation.links import LinkCounters
+from testbed.plan.model import Plan
+from testbed.results.samples import LinkRow, PacketTotals, SwitchRow
+from testbed.run.channel import Message
+
+_FCS_BYTES = 4
+
+
+@dataclass(slots=True)
+class Tally:
+    """Everything counted over the measured part of a run."""
+
+    links: tuple[LinkRow, ...] = ()
+    switches: tuple[SwitchRow, ...] = ()
+    packets: PacketTotals = PacketTotals()
+    bytes_on_wire: int = 0
+    payload_bytes: int = 0
+    unmodelled_drops: dict[str, int] = field(default_factory=dict)
+
+
+def link_rows(plan: Plan, before: Mapping[int, LinkCounters], after: Mapping[int, LinkCounters]) -> tuple[LinkRow, ...]:
+    """One row a directed link: what it did between two readings."""
+    return tuple(_link_row(plan, index, before.get(index, LinkCounters()), after[index]) for index in sorted(after))
+
+
+def _link_row(plan: Plan, index: int, before: LinkCounters, after: LinkCounters) -> LinkRow:
+    link, dilation = plan.graph.links[index], plan.dilation
+
+    def rise(name: str) -> int:
+        return int(getattr(after, name) - getattr(before, name))
+
+    return LinkRow(
+        link=link.name,
+        driver=plan.drivers[link.cable],
+        rate_bps=link.parameters.rate_bps,
+        delay_ns=link.parameters.delay_ns,
+        queue_bytes=link.parameters.queue_bytes,
+        **{name: rise(name) for name in _RISING},
+        max_queue_bytes=after.max_queue_bytes,
+        busy_ns=rise("busy_ns") // dilation,
+        measured_rate_bps=None if after.measured_rate_bps is None else after.measured_rate_bps * dilation,
+        late_p50_ns=None if after.late_p50_ns is None else after.late_p50_ns // dilation,
+        late_p99_ns=None if after.late_p99_ns is None else after.late_p99_ns // dilation,
+    )
+
+
+_RISING = (
+    "packets",
+    "bytes",
+    "job_packets",
+    "job_bytes",
+    "dropped_queue",
+    "dropped_loss",
+    "dropped_down",
+    "corrupted",
+    "duplicated",
+    "ecn_marked",
+    "job_dropped_queue",
+    "job_dropped_loss",
+    "job_dropped_down",
+    "job_corrupted",
+    "job_duplicated",
+    "job_ecn_marked",
+)
+
+
+def packet_totals(
+    plan: Plan,
+    links: Iterable[LinkRow],
+    ranks: Mapping[str, int],
+    *,
+    in_flight: int,
+    checksum_errors: int,
+) -> PacketTotals:
+    """The job's wire packets.
+
+    ranks: how much each counter of the ranks rose, summed. Where they cannot count wire packets themselves (kernel TCP),
+    the hosts' own links do: what entered the network at hosts, and what was handed to them.
+    """
+    links = list(links)
+    sent, received = ranks.get("sent_packets", 0), ranks.get("received_packets", 0)
+    if plan.spec.transport.kind == "tcp":
+        sent, received = _entered(plan, links), _handed_over(plan, links)
+        checksum_errors = 0  # what the kernel's TCP throws away was handed over before
+    return PacketTotals(
+        sent=sent,
+        received=received,
+        duplicated=sum(row.job_duplicated for row in links),
+        dropped_queue=sum(row.job_dropped_queue for row in links),
+        dropped_loss=sum(row.job_dropped_loss + row.job_dropped_down for row in links),
+        dropped_corrupt=ranks.get("corrupt_packets", 0) + checksum_errors,
+        in_flight=in_flight,
+        retransmitted=ranks.get("retransmitted_packets", 0),
+        ecn_marked=sum(row.job_ecn_marked for row in links),
+    )
+
+
+def frames_from_hosts(plan: Plan, links: Iterable[LinkRow], ranks: Mapping[str, int]) -> int:
+    """Bytes of the job's frames, FCS included, that left hosts."""
+    if plan.spec.transport.kind != "tcp":
+        return ranks.get("frame_bytes", 0)
+    hosts = set(plan.graph.hosts)
+    return sum(row.job_bytes + _FCS_BYTES * row.job_packets for row in links if row.link.split(">")[0] in hosts)
+
+
+def risen(before: Mapping[int, Message], after: Mapping[int, Message]) -> dict[str, int]:
+    """How much each counter rose, summed over the ranks that were there at the end."""
+    total: dict[str, int] = {}
+    for rank, counters in after.items():
+        for name, value in counters["counters"].items():
+            earlier = before.get(rank, {}).get("counters", {}).get(name, 0)
+            total[name] = total.get(name, 0) + value - earlier
+    return total
+
+
+def _entered(plan: Plan, links: Iterable[LinkRow]) -> int:
+    hosts = set(plan.graph.hosts)
+    return sum(
+        row.job_packets + row.job_dropped_queue + row.job_dropped_loss + row.job_dropped_down - row.job_duplicated
+        for row in links
+        if row.link.split(">")[0] in hosts
+    )
+
+
+def _handed_over(plan: Plan, links: Iterable[LinkRow]) -> int:
+    hosts = set(plan.graph.hosts)
+    return sum(row.job_packets for row in links if row.link.split(">")[1] in hosts)

@@ -1,0 +1,126 @@
+"""An experiment: the runs that a spec asks for, one after another, each in a directory of its own.
+
+One run goes straight into the experiment's directory; several get one below it each, with `sweep.csv` beside them. A
+run that fails does not keep the others from running; an interrupt does.
+"""
+
+import secrets
+import shutil
+from dataclasses import dataclass, replace
+from datetime import datetime
+from os import environ
+from pathlib import Path
+
+from testbed.emulation.state import RunState
+from testbed.errors import ExpectationRefuted, Interrupted, InvalidMeasurement, TestbedError, UsageError
+from testbed.plan.model import Capabilities, Plan
+from testbed.plan.planner import plan as make_plan
+from testbed.plan.serial import to_json
+from testbed.results.environment import describe_environment
+from testbed.results.expect import Judgement, judge_expectations
+from testbed.results.model import Result
+from testbed.results.reading import RunRecord, read_run
+from testbed.results.result import make_result, unfinished
+from testbed.results.rundir import RUNS, RunDirectory
+from testbed.results.sweepcsv import write_sweep_csv
+from testbed.results.samples import Samples
+from testbed.run.emulated import EmulatedRun, Progress
+from testbed.spec.reader import Experiment
+from testbed.spec.resolved import resolved_text
+from testbed.spec.sweep import Point
+
+
+class ExperimentProgress(Progress):
+    """Told which run of how many begins."""
+
+    def point(self, number: int, of: int, point: Point) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an experiment came to."""
+
+    directory: Path
+    results: tuple[Result, ...]
+    judgements: tuple[Judgement, ...]
+    error: TestbedError | None  # the first of a run that failed
+
+    @property
+    def exit_status(self) -> int:
+        """As the contract says: failed before invalid before refuted."""
+        if self.error is not None:
+            return self.error.exit_status
+        if any(result.verdict.value == "invalid" for result in self.results):
+            return InvalidMeasurement.exit_status
+        refuted = any(judgement.outcome == "refuted" for judgement in self.judgements)
+        return ExpectationRefuted.exit_status if refuted else 0
+
+
+def run_experiment(
+    experiment: Experiment,
+    capabilities: Capabilities,
+    out: Path | None,
+    progress: ExperimentProgress,
+) -> Outcome:
+    """Run every point. Raises UsageError where the directory cannot be had; failures of runs are in the outcome."""
+    directory, several = _directory(experiment, out), len(experiment.points) > 1
+    records: list[RunRecord] = []
+    first_error: TestbedError | None = None
+    for number, point in enumerate(experiment.points):
+        progress.point(number, len(experiment.points), point)
+        place = directory / f"{point.index:03d}-repeat{point.repeat}" if several else directory
+        error = _run_point(point, capabilities, place, progress)
+        records.append(read_run(place))
+        first_error = first_error or error
+        if several:
+            write_sweep_csv(directory / "sweep.csv", records)
+        if isinstance(error, Interrupted):
+            break
+    judgements = judge_expectations(experiment.spec.expect, records)
+    return Outcome(directory, tuple(record.result for record in records), tuple(judgements), first_error)
+
+
+def _directory(experiment: Experiment, out: Path | None) -> Path:
+    if out is not None:
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise UsageError(
+                f"{out} is not an empty directory, and nothing is ever overwritten",
+                hint="name a new directory with --out, or leave --out away",
+            )
+        return out
+    return RUNS / experiment.spec.name / f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
+def _run_point(
+    point: Point, capabilities: Capabilities, place: Path, progress: Progress
+) -> TestbedError | None:
+    """Run one point into `place`; returns the error that ended it early."""
+    spec = point.spec
+    state = RunState.create("run", spec.name, place.absolute())
+    plan: Plan | None = None
+    samples, error = unfinished("failed", "the run was ended from outside before it could say why"), None
+    try:
+        with RunDirectory.create(spec.name, place, state.run_id, now=datetime.now()) as directory:
+            try:
+                directory.write_spec(resolved_text(spec))
+                directory.write_environment(describe_environment(environ))
+                plan = make_plan(spec, capabilities)
+                directory.write_plan(to_json(plan))
+                shutil.copy(directory.path / "plan.json", state.directory / "plan.json")
+                directory.write_result(_result(point, plan, samples, state.run_id))
+                samples, error = EmulatedRun(plan, directory, state, progress).run()
+            except TestbedError as failure:
+                samples, error = replace(samples, failure=failure.message), failure
+            directory.write_links(samples.links)
+            directory.write_switches(samples.switches)
+            directory.write_result(_result(point, plan, samples, state.run_id))
+    finally:
+        if not state.record.namespaces:
+            state.remove()
+    return error
+
+
+def _result(point: Point, plan: Plan | None, samples: Samples, run_id: str) -> Result:
+    return make_result(
+        point.spec, samples, run_id=run_id, plan=plan, repeat=point.repeat, point=point.values
+    )

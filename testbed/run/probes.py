@@ -1,0 +1,100 @@
+"""Measures the idle network before anything else runs on it: round trips against the model, and rates by timed messages.
+
+Pairs of ranks are chosen so that the longest path is timed and links of every kind are crossed. A 16-packet message
+shows a shaper that lets bursts through, a 1,000-packet one its lasting rate.
+"""
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from testbed.plan.model import Plan
+from testbed.plan.paths import Paths
+from testbed.results.samples import RateProbe, RttProbe
+from testbed.run.channel import Channel
+from testbed.topology.graph import Link
+
+ROUND_TRIPS = 21
+TRAINS = (16, 1000)
+WIRE_EXTRA_BYTES = 24  # FCS, preamble, gap: what a link's rate counts beyond the frame
+ETHERNET_IP_UDP_BYTES = 14 + 20 + 8
+ANSWER_BYTES = 20  # what an echo answer carries above UDP, as long as a RoCE acknowledgement
+_PAIRS = 4
+_ANSWER_S = 60.0
+_NS = 10**9
+
+
+@dataclass(slots=True)
+class Probes:
+    """What was measured."""
+
+    rtt: list[RttProbe] = field(default_factory=list)
+    rates: list[RateProbe] = field(default_factory=list)
+    lost: int = 0
+
+
+def probe(plan: Plan, ranks: dict[int, Channel], probes: Probes) -> None:
+    """Measure; fills `probes` as it goes. The network must be idle and the ranks waiting."""
+    paths = Paths(plan.graph, plan.addresses, plan.switches)
+    payload_bytes = min(link.parameters.mtu_bytes for link in plan.graph.links) - 28  # IP and UDP headers
+    for source, target in pairs(plan, paths):
+        there, back = _path(plan, paths, source, target), _path(plan, paths, target, source)
+        names = plan.placement[source], plan.placement[target]
+        answer = _ask(plan, ranks[source], op="rtt", peer=target, count=ROUND_TRIPS, bytes=payload_bytes)
+        probes.lost += answer["lost"]
+        if answer["round_trips_ns"]:
+            modelled_ns = one_way_ns(there, payload_bytes) + one_way_ns(back, ANSWER_BYTES)
+            probes.rtt.append(RttProbe(*names, round(statistics.median(answer["round_trips_ns"])), modelled_ns))
+        for packets in TRAINS:
+            packets = min(packets, _most_without_drops(there, payload_bytes))
+            answer = _ask(plan, ranks[source], op="train", peer=target, packets=packets, bytes=payload_bytes)
+            if answer["measured_bps"] is not None:
+                rate_bps = min(link.parameters.rate_bps for link in there)
+                probes.rates.append(RateProbe(*names, packets, answer["measured_bps"], rate_bps))
+
+
+def pairs(plan: Plan, paths: Paths) -> Iterator[tuple[int, int]]:
+    """Ranks to probe between: the longest path, then those that cross kinds of links not crossed yet."""
+    ranks = range(len(plan.placement))
+    if len(ranks) < 2:
+        return
+    candidates = [(0, other) for other in ranks if other] + [(other, 0) for other in ranks if other]
+    longest = {pair: one_way_ns(_path(plan, paths, *pair), ETHERNET_IP_UDP_BYTES) for pair in candidates}
+    kinds = {pair: {link.parameters for link in _path(plan, paths, *pair)} for pair in candidates}
+    seen: set[object] = set()
+    for chosen, pair in enumerate(sorted(candidates, key=lambda pair: -longest[pair])):
+        if chosen == 0 or (not kinds[pair] <= seen and len(seen) < _PAIRS):
+            yield pair
+            seen |= kinds[pair]
+
+
+def one_way_ns(links: list[Link], payload_bytes: int) -> int:
+    """Model time of a UDP payload over empty, store-and-forward links."""
+    wire_bits = 8 * (payload_bytes + ETHERNET_IP_UDP_BYTES + WIRE_EXTRA_BYTES)
+    return sum(-(-wire_bits * _NS // k.parameters.rate_bps) + k.parameters.delay_ns for k in links)
+
+
+def _path(plan: Plan, paths: Paths, source: int, target: int) -> list[Link]:
+    """The slowest way between two ranks' hosts, link by link."""
+    stages = paths.stages(plan.placement[source], plan.placement[target])
+    return [
+        max(
+            (plan.graph.links[index] for index in stage),
+            key=lambda link: (-link.parameters.rate_bps, link.parameters.delay_ns),
+        )
+        for stage in stages
+    ]
+
+
+def _most_without_drops(links: list[Link], payload_bytes: int) -> int:
+    """How many packets sent at once the path holds: where a link is slower than the one before, its queue must."""
+    narrow = [
+        after.parameters.queue_bytes // (payload_bytes + ETHERNET_IP_UDP_BYTES)
+        for before, after in zip(links, links[1:], strict=False)
+        if after.parameters.rate_bps < before.parameters.rate_bps
+    ]
+    return max(1, min(narrow, default=max(TRAINS)))
+
+
+def _ask(plan: Plan, channel: Channel, **request: object) -> dict[str, object]:
+    return channel.request(request, _ANSWER_S)

@@ -12,7 +12,7 @@ from testbed.results.model import Result
 from testbed.spec.errors import closest, listed
 from testbed.spec.findings import Findings
 from testbed.spec.model import COLLECTIVE_KEYS, ExpectSpec, Spec, WorkloadSpec
-from testbed.spec.network_checks import Network, check_network, network
+from testbed.spec.network_checks import MTU_BYTES, Network, check_network, network
 from testbed.spec.words import branches
 from testbed.training import GRADIENTS, is_stored
 from testbed.units import shown
@@ -140,6 +140,8 @@ def _check_transport(net: Network) -> None:
         return
     tightest = min(net.graph.links, key=lambda link: link.parameters.mtu_bytes)
     room = tightest.parameters.mtu_bytes
+    if room < MTU_BYTES[0]:
+        return  # which is told of the link
     fitting = [mtu for mtu in MTUS if mtu + ROCE_HEADER_BYTES <= room]
     mtu = transport.parameters.get("mtu")
     if mtu is None:  # scaled to the links, or as published

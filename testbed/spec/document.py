@@ -77,6 +77,25 @@ class Node:
         for child in self.children():
             yield from child.parts()
 
+    def marks(self) -> "Iterator[Mark]":
+        """All places of it and of its parts."""
+        for part in self.parts():
+            yield part.mark
+            yield part.key_mark
+
+    def label(self, key: str) -> str:
+        """The dotted path `key` with entries of lists by their names; empty if there is no such part."""
+        here, names = self, []
+        for step in key.split("."):
+            found = [node for node in here.children() if node.name == step]
+            if isinstance(here.value, list) and step.isdecimal():
+                found += here.value[int(step) : int(step) + 1]
+            if not found:
+                return ""
+            here = found[0]
+            names.append(here.name)
+        return ".".join(names)
+
     def children(self) -> "list[Node]":
         if isinstance(self.value, dict):
             return list(self.value.values())
@@ -143,7 +162,7 @@ class Node:
         if short and isinstance(self.value, str | int | float):
             self.value = {short: Node(self.value, self.mark, self.mark, short)}
         if not isinstance(self.value, dict):
-            raise _mistake(value.mark, ".".join(walked), f"has no keys to set: it is {self.value!r}")
+            raise _mistake(value.key_mark, ".".join(walked), f"has no keys to set: it is {self.value!r}")
         return self.value
 
     def _index(self, step: str, walked: list[str], value: "Node") -> int:
@@ -154,7 +173,7 @@ class Node:
         if step.isdecimal() and int(step) < len(names):
             return int(step)
         key = ".".join([*walked, step])
-        raise _mistake(value.mark, key, f"no such entry; there are {listed(names) or 'none'}", closest(step, names))
+        raise _mistake(value.key_mark, key, f"no such entry; there are {listed(names) or 'none'}", closest(step, names))
 
 
 def parse(text: str, option: str = "") -> tuple[Node, list[SpecError]]:
@@ -177,7 +196,7 @@ def parse(text: str, option: str = "") -> tuple[Node, list[SpecError]]:
         start = Mark(1, 1, option)
         return Node(None, start, start), []
     builder = _Builder(option)
-    return builder.node(root, Mark(1, 1, option), ""), builder.errors
+    return builder.node(root, Mark(1, 1, option), "", ""), builder.errors
 
 
 def place(text: str, position: int) -> tuple[int, int]:
@@ -227,9 +246,8 @@ class _Builder:
         self._open: list[yaml.Node] = []
         self._count = 0
 
-    def node(self, source: yaml.Node, key_mark: Mark, label: str) -> Node:
+    def node(self, source: yaml.Node, key_mark: Mark, label: str, name: str) -> Node:
         mark = self._mark(source)
-        name = label.rpartition(".")[2]
         self._count += 1
         if self._count > MOST_NODES:
             raise _mistake(mark, label, f"the aliases expand to more than {MOST_NODES} values")
@@ -247,7 +265,7 @@ class _Builder:
     def _list(self, source: yaml.Node, label: str) -> list[Node]:
         nodes = []
         for index, part in enumerate(source.value):
-            node = self.node(part, self._mark(part), _join(label, str(index)))
+            node = self.node(part, self._mark(part), _join(label, str(index)), str(index))
             title = node.child("name")
             if title and isinstance(title.value, str):
                 node.name = title.value
@@ -267,14 +285,14 @@ class _Builder:
                 first = found[key.value].key_mark.line
                 self._error(mark, _join(label, key.value), f"is given twice (first in line {first})")
             else:
-                found[key.value] = self.node(part, mark, _join(label, key.value))
+                found[key.value] = self.node(part, mark, _join(label, key.value), key.value)
         return {**merged, **found}
 
     def _merge(self, source: yaml.Node, label: str) -> dict[str, Node]:
         parts = source.value if isinstance(source, yaml.SequenceNode) else [source]
         merged: dict[str, Node] = {}
         for part in parts:
-            node = self.node(part, self._mark(part), label)
+            node = self.node(part, self._mark(part), label, "")
             if isinstance(node.value, dict):
                 merged = {**node.value, **merged}
             else:

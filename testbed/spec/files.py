@@ -46,7 +46,7 @@ def _visit_swept(findings: Findings, key: str, values: Node, path: tuple[Step, .
 
 def _visit(findings: Findings, node: Node, path: tuple[Step, ...], key: str, folder: Path) -> None:
     if isinstance(node.value, dict):
-        for step, child in node.value.items():
+        for step, child in list(node.value.items()):
             if step != "sweep" or path:
                 _visit(findings, child, (*path, step), f"{key}.{step}" if key else step, folder)
     elif key == "workload.command":

@@ -1,0 +1,353 @@
+"""Every kind of mistake is found at its line and column, under its key, with what was probably meant."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.spec.errors import SpecError, SpecErrors
+from testbed.spec.reader import read_spec
+
+RIGHT = """\
+name: tour
+engine: emulation
+topology: {kind: fat-tree, k: 4}
+links:
+  - {name: all, select: all, rate: 1Gbps, delay: 10us, queue: 256KiB}
+  - {name: lossy, select: core, ecn: {min: 64KiB, max: 192KiB}, loss: 0.5%}
+workers: {count: 8, placement: spread}
+transport: {kind: roce, mtu: 1024, congestion: dcqcn}
+workload: {kind: collective, algorithm: ring, size: 1MiB, dtype: float32}
+traffic:
+  - {kind: constant, from: h9, to: h12, rate: 100Mbps}
+faults:
+  - {kind: stall, worker: 0, probability: 1%, factor: 20, of: step}
+  - {kind: link-down, select: c0-a0_0, at: 5ms, for: 1ms}
+capture: {select: [h0], snap: 128B}
+limits: {wall: 10min, stall: 30s}
+sweep: {transport.kind: [roce, tcp], links.lossy.loss: [0%, 1%]}
+expect:
+  - {metric: cct_ns.p50, of: {transport.kind: roce}, to: {transport.kind: tcp}, at_most: 1.5}
+"""
+
+
+def mistakes(folder: Path, text: str | bytes, *overrides: str) -> tuple[SpecError, ...]:
+    path = folder / "spec.yaml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    try:
+        read_spec(path, overrides)
+    except SpecErrors as errors:
+        return errors.errors
+    return ()
+
+
+def edited(before: str, after: str) -> str:
+    """RIGHT with one piece replaced; what is not there cannot be."""
+    assert RIGHT.count(before) == 1, before
+    return RIGHT.replace(before, after)
+
+
+def test_the_right_spec_is_right(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, RIGHT) == ()
+
+
+CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is told), key, in the message, suggestion
+    ("unknown key", "engine:", "§engin:", "engin", "unknown key", "engine"),
+    ("unknown nested key", "queue: 256KiB", "§queu: 256KiB", "links.all.queu", "unknown key", "queue"),
+    (
+        "missing key",
+        "name: tour\nengine: emulation\ntopology: {kind: fat-tree, k: 4}\n",
+        "§name: tour\nengine: emulation\n",
+        "topology",
+        "is missing",
+        "",
+    ),
+    ("missing nested key", "workers: {count: 8, ", "§workers: {", "workers.count", "is missing", ""),
+    ("wrong word", "engine: emulation", "engine: §emulaton", "engine", "'emulaton'", "emulation"),
+    ("wrong word or list", "placement: spread", "placement: §spred", "workers.placement", "'spred'", "spread"),
+    ("wrong type", "count: 8", "count: §eight", "workers.count", "'eight' is not a whole number", ""),
+    ("out of bounds", "count: 8", "count: §0", "workers.count", "must be at least 1", ""),
+    ("mapping for a list", "select: [h0]", "select: §h0", "capture.select", "not a list", ""),
+    ("list for a mapping", "limits: {wall: 10min, stall: 30s}", "limits: §[1]", "limits", "not a mapping", ""),
+    ("no value", "engine: emulation", "engine:§", "engine", "has no value", ""),
+    ("wrong unit", "rate: 1Gbps", "rate: §1 Gbit/s", "links.all.rate", "not a rate", "1Gbps"),
+    ("unit in lower case", "queue: 256KiB", "queue: §256kib", "links.all.queue", "not a size", "256KiB"),
+    ("no unit", "delay: 10us", "delay: §10", "links.all.delay", "not a time", ""),
+    ("negative", "delay: 10us", "delay: §-10us", "links.all.delay", "cannot be negative", ""),
+    ("finer than a unit", "delay: 10us", "delay: §0.5ns", "links.all.delay", "finer", ""),
+    ("over 100 %", "probability: 1%", "probability: §3", "faults.0.probability", "not a probability", "3%"),
+    ("given twice", "engine: emulation", "§name: again", "name", "given twice (first in line 1)", ""),
+    ("unsafe name", "name: tour", "name: §my/tour!", "name", "names a folder", "my-tour"),
+    ("unknown topology", "fat-tree", "§fat-tre", "topology.kind", "no topology", "fat-tree"),
+    ("unknown topology key", "k: 4}", "k: 4, §hostz: 3}", "topology.hostz", "not a parameter", ""),
+    ("odd k", "k: 4}", "k: §5}", "topology.k", "even", "k: 4 or k: 6"),
+    ("topology key missing", "fat-tree, k: 4", "§star", "topology.kind", "needs 'hosts'", ""),
+    ("unknown node", "select: core", "select: §c99", "links.lossy.select", "no node is called 'c99'", ""),
+    ("unknown selector", "select: core", "select: §cor", "links.lossy.select", "no node is called 'cor'", "core"),
+    ("no such link", "select: core", "select: §h0-c0", "links.lossy.select", "no link joins h0 and c0", ""),
+    (
+        "two links of a name",
+        "name: all, select: all, rate: 1Gbps, delay: 10us, queue: 256KiB}",
+        "name: all, rate: 1Gbps}\n  - {name: §all, delay: 10us}",
+        "links.all.name",
+        "two entries",
+        "",
+    ),
+    (
+        "nothing set",
+        "{name: all, select: all, rate: 1Gbps, delay: 10us, queue: 256KiB}",
+        "§{name: all, select: all}",
+        "links.all",
+        "sets nothing",
+        "",
+    ),
+    ("rate 0", "rate: 1Gbps", "rate: §0", "links.all.rate", "carries nothing", ""),
+    ("queue under a frame", "queue: 256KiB", "queue: §1KiB", "links.all.queue", "hold no frame", "1518B"),
+    ("jitter over delay", "queue: 256KiB", "jitter: §11us", "links.all.jitter", "more than the delay", ""),
+    ("mtu too small", "queue: 256KiB", "mtu: §100", "links.all.mtu", "from 256", ""),
+    ("ecn upside down", "min: 64KiB", "min: §640KiB", "links.lossy.ecn.min", "more than max", ""),
+    (
+        "burst under 1",
+        "loss: 0.5%",
+        "loss: {kind: gilbert-elliott, mean: 1%, burst: §0.5}",
+        "links.lossy.loss.burst",
+        "at least 1",
+        "",
+    ),
+    (
+        "burst of bernoulli",
+        "loss: 0.5%",
+        "loss: {mean: 1%, burst: §4}",
+        "links.lossy.loss.burst",
+        "come alone",
+        "kind: gilbert-elliott",
+    ),
+    (
+        "burst too short",
+        "loss: 0.5%",
+        "loss: {kind: gilbert-elliott, mean: 90%, burst: §3}",
+        "links.lossy.loss.burst",
+        "at least 9 packets",
+        "",
+    ),
+    ("too many workers", "count: 8", "count: §17", "workers.count", "17 workers on 16 hosts", "16"),
+    ("one rank", "count: 8", "count: §1", "workers.count", "at least 2 ranks", ""),
+    ("unknown host", "8, placement: spread", "2, placement: [h0, §h16]", "workers.placement.1", "no host", "h6"),
+    (
+        "a switch as host",
+        "8, placement: spread",
+        "2, placement: [h0, §e0_0]",
+        "workers.placement.1",
+        "is a switch",
+        "",
+    ),
+    (
+        "host twice",
+        "8, placement: spread",
+        "2, placement: [h0, §h0]",
+        "workers.placement.1",
+        "already has rank 0",
+        "",
+    ),
+    ("too few hosts", "placement: spread", "placement: §[h0, h1]", "workers.placement", "2 hosts for 8", "count: 2"),
+    ("unknown constant", "mtu: 1024", "§mtuu: 1024", "transport.mtuu", "not a parameter of roce", "mtu"),
+    ("wrong constant", "mtu: 1024", "mtu: §1000", "transport.mtu", "not one of 256, 512, 1024", "1024"),
+    ("mtu over the link's", "mtu: 1024", "mtu: §4096", "transport.mtu", "set the links' mtu to 4200", "1024"),
+    (
+        "unknown congestion",
+        "congestion: dcqcn",
+        "congestion: §dcqn",
+        "transport.congestion",
+        "no congestion control",
+        "dcqcn",
+    ),
+    (
+        "unknown congestion key",
+        "congestion: dcqcn",
+        "congestion: {kind: dcqcn, §gg: 1}",
+        "transport.congestion.gg",
+        "not a parameter",
+        "g",
+    ),
+    ("unknown algorithm", "algorithm: ring", "algorithm: §rings", "workload.algorithm", "no algorithm", "ring"),
+    (
+        "wrong algorithm",
+        "algorithm: ring",
+        "algorithm: §pairwise",
+        "workload.algorithm",
+        "does not do allreduce",
+        "ring",
+    ),
+    (
+        "no size",
+        "workload: {kind: collective, algorithm: ring, size: 1MiB, ",
+        "§workload: {kind: collective, algorithm: ring, ",
+        "workload.size",
+        "is missing",
+        "",
+    ),
+    ("size of a model", "size: 1MiB", "§size: 1MiB, gradients: digits-mlp", "workload.size", "of its own", ""),
+    ("part of an element", "size: 1MiB", "size: §1001B", "workload.size", "float32 elements of 4", "1004B"),
+    (
+        "unknown gradients",
+        "dtype:",
+        "gradients: §digit-mlp, dtype:",
+        "workload.gradients",
+        "digits-mlp",
+        "digits-mlp",
+    ),
+    ("no such file", "dtype:", "gradients: §mine.npy, dtype:", "workload.gradients", "no file 'mine.npy'", ""),
+    (
+        "integers of a model",
+        "size: 1MiB, dtype: float32",
+        "gradients: digits-mlp, dtype: §int32",
+        "workload.dtype",
+        "int32",
+        "float32",
+    ),
+    ("root out of range", "dtype:", "root: §8, dtype:", "workload.root", "no rank 8", ""),
+    (
+        "no command",
+        "workload: {kind: collective, algorithm: ring, size: 1MiB, dtype: float32",
+        "§workload: {kind: command",
+        "workload.command",
+        "is missing",
+        "",
+    ),
+    (
+        "key of a collective",
+        "kind: collective, algorithm: ring, size: 1MiB, dtype: float32",
+        "kind: command, command: [ls], §size: 4B",
+        "workload.size",
+        "does not go with kind: command",
+        "",
+    ),
+    (
+        "traffic without a rate",
+        "{kind: constant, from: h9, to: h12, rate: 100Mbps}",
+        "§{kind: constant, from: h9, to: h12}",
+        "traffic.0.rate",
+        "is missing",
+        "",
+    ),
+    (
+        "incast without a time",
+        "{kind: constant, from: h9, to: h12, rate: 100Mbps",
+        "§{kind: incast, from: h9, to: h12, size: 1KiB",
+        "traffic.0.every",
+        "is missing",
+        "",
+    ),
+    ("traffic to itself", "from: h9", "from: §h12", "traffic.0.from", "to itself", ""),
+    ("traffic to nobody", "to: h12", "to: §h21", "traffic.0.to", "no host", "h2"),
+    ("key of another traffic", "rate: 100Mbps", "rate: 100Mbps, §every: 1ms", "traffic.0.every", "not go with", ""),
+    ("worker out of range", "worker: 0", "worker: §8", "faults.0.worker", "ranks are 0 to 7", "7"),
+    (
+        "no time of a fault",
+        "{kind: link-down, select: c0-a0_0, at: 5ms, ",
+        "§{kind: link-down, select: c0-a0_0, ",
+        "faults.1.at",
+        "is missing",
+        "",
+    ),
+    ("unknown fault", "kind: stall", "kind: §stal", "faults.0.kind", "'stal'", "stall"),
+    ("key of another fault", "at: 5ms", "at: 5ms, §factor: 2", "faults.1.factor", "does not go with", ""),
+    (
+        "stall of no length",
+        "{kind: stall, worker: 0, probability: 1%, factor: 20, ",
+        "§{kind: stall, worker: 0, probability: 1%, ",
+        "faults.0",
+        "needs one of for, factor",
+        "",
+    ),
+    ("speeding up", "factor: 20", "factor: §0.5", "faults.0.factor", "at least 1", ""),
+    ("fault on no link", "select: c0-a0_0", "select: §c0-a0_9", "faults.1.select", "'a0_9'", "a0_1"),
+    ("capture on no node", "[h0]", "[h0, §h16]", "capture.select.1", "'h16'", "h6"),
+    ("no wall time", "wall: 10min", "wall: §0", "limits.wall", "is 0", ""),
+    ("dilation under 1", "engine: emulation", "time_dilation: §0", "time_dilation", "at least 1", "auto"),
+    (
+        "sweep of an unknown key",
+        "sweep: {transport.kind:",
+        "sweep: {§worker.count: [2], transport.kind:",
+        "worker",
+        "unknown key",
+        "workers",
+    ),
+    ("sweep of no entry", "links.lossy.loss: [0%", "§links.losy.loss: [0%", "links.losy", "no such entry", "lossy"),
+    (
+        "sweep of one value",
+        "transport.kind: [roce, tcp], links",
+        "transport.kind: [roce, tcp], seed: §3, links",
+        "sweep.seed",
+        "must be a list",
+        "",
+    ),
+    ("sweep of the sweep", "sweep: {", "sweep: {§repeat: [1], ", "sweep.repeat", "cannot be swept", ""),
+    (
+        "zip out of step",
+        "sweep: {",
+        "sweep: {§zip: {seed: [1, 2], workers.count: [2]}, ",
+        "sweep.zip",
+        "same length",
+        "",
+    ),
+    ("wrong at one point", "[0%, 1%]", "[0%, §1x]", "links.lossy.loss", "not a probability", ""),
+    ("unknown metric", "cct_ns.p50", "§cct_ns.p5", "expect.0.metric", "has no 'cct_ns.p5'", "cct_ns.p95"),
+    (
+        "point of no sweep",
+        "of: {transport.kind: roce}",
+        "of: {§transport.knd: roce}",
+        "expect.0.of.transport.knd",
+        "is not swept",
+        "transport.kind",
+    ),
+    (
+        "value of no sweep",
+        "to: {transport.kind: tcp}",
+        "to: {transport.kind: §tpc}",
+        "expect.0.to.transport.kind",
+        "not among",
+        "tcp",
+    ),
+    (
+        "no bound",
+        "{metric: cct_ns.p50, of: {transport.kind: roce}, to: {transport.kind: tcp}, at_most: 1.5}",
+        "§{metric: cct_ns.p50, of: {transport.kind: roce}, to: {transport.kind: tcp}}",
+        "expect.0",
+        "expects nothing",
+        "",
+    ),
+    ("not built yet: key", "engine:", "§jobs: {}\nengine:", "jobs", "not supported yet", ""),
+    ("not built yet: engine", "engine: emulation", "engine: §simulation", "engine", "not supported yet", ""),
+    (
+        "not built yet: transport",
+        "congestion: dcqcn",
+        "congestion: §swift",
+        "transport.congestion",
+        "swift is not supported yet",
+        "",
+    ),
+    ("not built yet: workload", "kind: collective", "kind: §training", "workload.kind", "not supported yet", ""),
+    (
+        "not built yet: fault",
+        "kind: link-down, select: c0-a0_0, at: 5ms, for: 1ms",
+        "kind: §swap-program",
+        "faults.1.kind",
+        "not supported yet",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "key", "message", "suggestion"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_a_mistake_is_told_where_it_is(  # noqa: PLR0917
+    tmp_path: Path, before: str, after: str, key: str, message: str, suggestion: str
+) -> None:
+    text = edited(before, after)
+    ahead = text[: text.index("§")].split("\n")
+    found = mistakes(tmp_path, text.replace("§", ""))
+    assert [(e.line, e.column, e.key, e.suggestion) for e in found] == [
+        (len(ahead), len(ahead[-1]) + 1, key, suggestion)
+    ]
+    assert message in found[0].message

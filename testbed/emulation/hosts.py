@@ -19,8 +19,10 @@ class LazyShell(Node):  # type: ignore[misc]  # mininet has no types
     def __init__(self, name: str, *, namespace: str, environment: dict[str, str] | None = None, **params: Any) -> None:
         self.namespace = namespace
         self._environment = environment or {}
+        self._described = False
         # To Mininet, inNamespace means that it makes the namespace and moves interfaces there.
         super().__init__(name, **{**params, "inNamespace": False})
+        self._described = True
 
     @classmethod
     def setup(cls) -> None:
@@ -38,6 +40,8 @@ class LazyShell(Node):  # type: ignore[misc]  # mininet has no types
         super().sendCmd(*args, **kwargs)
 
     def cmd(self, *args: Any, **kwargs: Any) -> str:
+        if not self._described:
+            return ""  # a switch's constructor would bring its loopback up
         self._need_shell()
         return str(super().cmd(*args, **kwargs))
 

@@ -15,6 +15,7 @@ from types import TracebackType
 
 import testbed
 from testbed.emulation import interfaces, namespaces, processes
+from testbed.emulation.descriptors import closing_side_by_side
 from testbed.emulation.drops import host_drops as drops_at_hosts
 from testbed.emulation.drops import packet_socket_drops
 from testbed.emulation.fabric_client import FabricClient
@@ -161,9 +162,9 @@ class EmulatedNetwork:
             attempt("shells", self._net.stop_shells)
         if self._hub is not None:
             attempt("control channels", self._hub.close)
-        listeners = [child for child in (self._controller, self._fabric) if child is not None]
-        attempt("controller and fabric", lambda: processes.stop_all(listeners, leaving=True))
+        attempt("controller", lambda: processes.stop_all([self._controller] if self._controller else [], leaving=True))
         attempt("Open vSwitch", self._openvswitch.stop)
+        attempt("fabric", self._stop_fabric)
         attempt("processes left in the namespaces", self._end_strangers)
         attempt("namespaces", lambda: namespaces.delete(self.state.record.namespaces))
         self._net = self._controller = self._fabric = self._links = self._hub = None
@@ -266,6 +267,12 @@ class EmulatedNetwork:
                     if message.get("event") == "failed":
                         raise RunFailed(f"{speaker.name} failed: {message.get('reason')}", hint=f"see {child.log}")
         return self._heard[child.name, event]
+
+    def _stop_fabric(self) -> list[str]:
+        if self._fabric is None:
+            return []
+        with closing_side_by_side(self._fabric.pid, "/dev/net/tun"):
+            return processes.stop_all([self._fabric], leaving=True)
 
     def _end_strangers(self) -> list[str]:
         """End what still runs in the namespaces (a user's own programs, shells)."""

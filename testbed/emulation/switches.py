@@ -4,15 +4,10 @@ The system's own Open vSwitch service, if there is one, is neither asked nor tou
 openvswitch module the userspace datapath carries the packets (`datapath_type=netdev`).
 """
 
-import ctypes
 import json
-import os
-import resource
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +15,7 @@ from mininet.node import OVSSwitch
 
 from testbed.emulation import processes
 from testbed.emulation.commands import output_of
+from testbed.emulation.descriptors import closing_side_by_side, duplicates
 from testbed.emulation.hosts import LazyShell
 from testbed.emulation.links import interface
 from testbed.emulation.state import RunState
@@ -33,10 +29,7 @@ _PROBE_MS = 30_000  # two busy cores may keep a controller from answering OVS's 
 _BACKOFF_MS = 1_000  # the least that OVS allows
 # Room for some thousand full frames. A port's packet socket has by default 208 KiB, which loses up to 1 % of a burst.
 _SOCKET_BUFFER_BYTES = 4 << 20
-_SYS_PIDFD_GETFD = 438  # the same number on every architecture since Linux 5.6
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h
-_CLOSERS = 32
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def datapath_of(plan: Plan) -> Datapath:
@@ -142,14 +135,11 @@ class OpenVSwitch:
 
     def stop(self) -> list[str]:
         """End both daemons, the switch first; returns what went wrong."""
-        # Each packet socket costs its owner's end a grace period of the kernel's (10 ms), one after the other. Held
-        # here until the owner is gone, they are closed side by side.
-        spare = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
-        held = [s for child in self._children[1:] if child.alive for s in islice(_packet_sockets(child.pid), spare)]
-        problems = processes.stop_all(reversed(self._children))
-        with ThreadPoolExecutor(_CLOSERS) as closers:
-            list(closers.map(socket.socket.close, held))
-        return problems
+        if not self._children:
+            return []
+        *server, switch = self._children
+        with closing_side_by_side(switch.pid, "socket:"):
+            return processes.stop_all([switch, *server])
 
     def _spawn(self, program: str, *arguments: str) -> processes.Child:
         child = processes.start(
@@ -196,25 +186,8 @@ class OpenVSwitch:
 
 def _enlarge_packet_buffers(pid: int) -> None:
     """Give the daemon's packet sockets larger buffers: of this process alone, where a sysctl would be everybody's."""
-    for theirs in _packet_sockets(pid):
-        with theirs:
-            for option in (_SO_RCVBUFFORCE, _SO_SNDBUFFORCE):
-                theirs.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER_BYTES)
-
-
-def _packet_sockets(pid: int) -> Iterator[socket.socket]:
-    """Duplicates of the packet sockets of a process (pidfd_getfd(2))."""
-    process = os.pidfd_open(pid)
-    try:
-        for entry in Path(f"/proc/{pid}/fd").iterdir():
-            if entry.readlink().name.startswith("socket:"):
-                duplicate = _libc.syscall(_SYS_PIDFD_GETFD, process, int(entry.name), 0)
-                if duplicate < 0:  # closed meanwhile
-                    continue
-                theirs = socket.socket(fileno=duplicate)
-                if theirs.family == socket.AF_PACKET:
-                    yield theirs
-                else:
-                    theirs.close()
-    finally:
-        os.close(process)
+    for descriptor in duplicates(pid, "socket:"):
+        with socket.socket(fileno=descriptor) as theirs:
+            if theirs.family == socket.AF_PACKET:
+                for option in (_SO_RCVBUFFORCE, _SO_SNDBUFFORCE):
+                    theirs.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER_BYTES)

@@ -144,7 +144,9 @@ def test_the_gradient_is_the_slope_of_the_loss() -> None:
             assert gradient[index] == pytest.approx((nudged[0] - nudged[1]) / 2e-5, rel=1e-3, abs=1e-6)
 
 
-@pytest.mark.parametrize("ranks", [2, 5, 300])  # also shares of unequal size, and more ranks than samples in a batch
+@pytest.mark.parametrize(
+    "ranks", [2, 5, pytest.param(300, marks=pytest.mark.slow)]
+)  # also shares of unequal size, and more ranks than samples in a batch
 def test_many_ranks_learn_what_one_process_learns(ranks: int) -> None:
     alone, many = _train(1, 5)[0], _train(ranks, 5)
     assert len({source.digest() for source in many}) == 1

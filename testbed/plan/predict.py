@@ -11,6 +11,7 @@ from testbed.plan.model import Prediction
 from testbed.plan.network import network_of
 from testbed.plan.paths import RankPaths
 from testbed.spec.model import Spec, TrafficSpec, WorkloadSpec
+from testbed.training import buffer_elements
 
 DTYPE_BYTES = {"float32": 4, "float16": 2, "int32": 4}
 _NS = 10**9
@@ -25,11 +26,11 @@ def schedule_of(spec: Spec) -> Schedule | None:
 
 
 def buffers(workload: WorkloadSpec) -> list[Buffer]:
-    """What one iteration reduces: one buffer of `size`, or with a model's gradients one a layer."""
+    """What one iteration moves: one buffer of `size`, or of gradients with a size of their own one a layer."""
     element_bytes = DTYPE_BYTES[workload.dtype]
     if workload.size_bytes is not None:
         return [(workload.size_bytes // element_bytes, element_bytes)]
-    raise NotImplementedError
+    return [(elements, element_bytes) for elements in buffer_elements(workload.gradients)]
 
 
 def predict(spec: Spec, ranks: RankPaths, schedule: Schedule | None) -> Prediction:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,11 @@ TAIL = 0.025
 BOOTSTRAP_DRAWS = 4000
 
 Interval = tuple[float, float]
+Number = TypeVar("Number", int, float)
 Statistic = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 
 
-def nearest_rank(ordered: Sequence[int], percent: int) -> int:
+def nearest_rank(ordered: Sequence[Number], percent: int) -> Number:
     """The smallest sample such that at least `percent` % of all are no larger; `ordered` ascends and is not empty."""
     return ordered[-(-percent * len(ordered) // 100) - 1]
 
@@ -47,7 +48,7 @@ def mean_interval(samples: Sequence[float]) -> Interval | None:
     return centre - half, centre + half
 
 
-def percentile_interval(ordered: Sequence[int], percent: int) -> tuple[int, int] | None:
+def percentile_interval(ordered: Sequence[Number], percent: int) -> tuple[Number, Number] | None:
     """Interval of a percentile by order statistics: of n samples, Binomial(n, percent) lie below the true one.
 
     None below `fewest_samples(percent)`: 6 for the median, 72 for p95, 368 for p99.
@@ -104,12 +105,11 @@ def _binomial_cdf(n: int, p: float) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """a / b with its 95 % interval (None: nothing to draw one from), over `pairs` pairs of repeats or iterations."""
+    """a / b with its 95 % interval (None: a single pair), over `pairs` pairs of repeats or iterations."""
 
     value: float
     interval: Interval | None
     pairs: int
-    method: Literal["repeats", "iterations", "value"]
 
 
 def ratio_over_repeats(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
@@ -122,7 +122,7 @@ def ratio_over_repeats(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
     logs = [math.log(x / y) for x, y in zip(a, b, strict=True)]
     interval = mean_interval(logs)
     bounds = None if interval is None else (math.exp(interval[0]), math.exp(interval[1]))
-    return Ratio(math.exp(mean(logs)), bounds, len(logs), "repeats" if bounds else "value")
+    return Ratio(math.exp(mean(logs)), bounds, len(logs))
 
 
 def ratio_over_iterations(a: Sequence[float], b: Sequence[float], statistic: Statistic, *, seed: int) -> Ratio | None:
@@ -141,4 +141,4 @@ def ratio_over_iterations(a: Sequence[float], b: Sequence[float], statistic: Sta
     if not bottoms.all():
         return None
     low, high = np.quantile(statistic(left[drawn]) / bottoms, (TAIL, 1 - TAIL))
-    return Ratio(float(statistic(left) / statistic(right)), (float(low), float(high)), len(left), "iterations")
+    return Ratio(float(statistic(left) / statistic(right)), (float(low), float(high)), len(left))

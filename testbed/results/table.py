@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.results.model import Result
+from testbed.results.reading import plain, point_text
 from testbed.results.statistics import mean
 
 VERDICT_STYLES = {"valid": "green", "suspect": "yellow", "invalid": "red"}
@@ -36,16 +37,11 @@ def result_table(results: Sequence[Result]) -> RenderableType:
 
 
 def point_label(result: Result) -> str:
-    """`transport.kind=roce links.lossy.loss=1% repeat 2`; the run's id where it is of no sweep."""
-    words = [f"{key}={plain(value)}" for key, value in result.point.items()]
+    """The swept values and the repeat; the run's id where it is of no sweep."""
+    words = [point_text(result.point)] if result.point else []
     if result.repeat:
         words.append(f"repeat {result.repeat}")
     return " ".join(words) or f"run {result.run_id}"
-
-
-def plain(value: object) -> str:
-    """A swept value as the spec wrote it."""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def by_point(results: Sequence[Result]) -> list[list[Result]]:

@@ -1,11 +1,14 @@
 """Samples made by hand: two ranks, iterations of known length, counts that balance."""
 
 from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from testbed.plan.model import Address, Plan, Prediction
 from testbed.results.model import Result
 from testbed.results.result import make_result
+from testbed.results.rundir import RunDirectory
 from testbed.results.samples import Evidence, IterationRow, LinkRow, PacketTotals, Samples
 from testbed.spec.model import Spec
 from testbed.topology.graph import GraphBuilder, LinkParameters
@@ -91,6 +94,19 @@ def a_samples(cct_ns: Sequence[int] = (1_000_000, 1_200_000, 1_100_000, 1_300_00
         "teardown_s": 0.5,
     }
     return Samples(**(values | changes))
+
+
+def write_run(path: Path, cct_ns: Sequence[int] = (1_000_000, 1_200_000, 1_100_000, 1_300_000), **changes: Any) -> Path:
+    """A run directory as a run leaves it; `changes` as for `a_result`."""
+    with RunDirectory.create("tour", path, "abc123", now=datetime(2026, 11, 30)) as run:
+        of_result = {"repeat", "point", "run_id", "spec"}
+        samples = a_samples(cct_ns, **{key: value for key, value in changes.items() if key not in of_result})
+        run.write_spec("name: tour\n")
+        run.write_environment({"kernel": "6.1 <slim>"})
+        run.add_iterations(samples.iterations)
+        run.write_links(samples.links)
+        run.write_result(a_result(cct_ns, **changes))
+    return path
 
 
 def a_result(cct_ns: Sequence[int] = (1_000_000, 1_200_000, 1_100_000, 1_300_000), **changes: Any) -> Result:

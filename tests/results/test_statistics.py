@@ -75,12 +75,12 @@ def test_ratio_over_repeats_by_hand() -> None:
     assert ratio is not None
     assert ratio.value == pytest.approx(4)
     assert ratio.interval == pytest.approx((2 ** (2 - half), 2 ** (2 + half)), rel=1e-5)
-    assert (ratio.pairs, ratio.method) == (3, "repeats")
+    assert ratio.pairs == 3
 
 
 def test_ratio_without_an_interval() -> None:
     ratio = statistics.ratio_over_repeats([3], [2])
-    assert ratio == statistics.Ratio(1.5, None, 1, "value")
+    assert ratio == statistics.Ratio(1.5, None, 1)
     assert statistics.ratio_over_repeats([1, 2], [0, 1]) is None
     assert statistics.ratio_over_repeats([], []) is None
 

@@ -1,0 +1,212 @@
+"""`report.html`: one page that holds all it needs: what was measured, how it spread, where it went, what to believe.
+
+It is made from run directories alone, of finished, failed and interrupted runs alike; what a run has not measured is
+left out of its section. All text from files is escaped.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import count
+from pathlib import Path
+
+from testbed import __version__
+from testbed.results import plots
+from testbed.results.model import Result
+from testbed.results.reading import RunRecord, plain, point_text
+from testbed.results.table import bound_ratio, gigabytes_per_s, packets_text, point_label, significant
+
+MOST_DETAILED = 12
+MOST_POINTS = 24
+_FIGURES = ("time", "p50", "p95", "p99", "time/bound", "busbw GB/s", "#wrong", "retransmitted")
+_SVG = re.compile(r"<svg.*?</svg>", re.DOTALL)
+_STYLE_SHEET = Path(__file__).with_name("report.css")
+
+
+def make_report(records: Sequence[RunRecord]) -> str:
+    """The page for these runs; with more than `MOST_DETAILED` of them only the first are shown one by one."""
+    names = list(dict.fromkeys(record.result.name for record in records))
+    title = ", ".join(names)
+    detailed = records[:MOST_DETAILED]
+    parts = [_overview(records, len(detailed))] if len(records) > 1 else []
+    parts += [_run(record, f"run{place}", alone=len(records) == 1) for place, record in enumerate(detailed)]
+    if len(records) > len(detailed):
+        parts.append(
+            _note(f"{len(records) - len(detailed)} more runs are in the table only; report their directories.")
+        )
+    subtitle = _subtitle(records[0].result) if len(records) == 1 else f"{len(records)} runs"
+    numbers = count()
+    body = _SVG.sub(lambda figure: plots.with_own_ids(figure[0], f"f{next(numbers)}-"), "\n".join(parts))
+    return "\n".join(
+        (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)} – Testbed report</title>",
+            f"<style>\n{_STYLE_SHEET.read_text()}</style>\n</head>\n<body>",
+            f'<header><h1>{escape(title)}</h1><p class="sub">{escape(subtitle)}</p></header>\n<main>',
+            body,
+            f"</main>\n<footer>Testbed {escape(__version__)}. All times and rates are model time.</footer>",
+            "</body>\n</html>\n",
+        )
+    )
+
+
+def _overview(records: Sequence[RunRecord], detailed: int) -> str:
+    swept = list(dict.fromkeys(key for record in records for key in record.result.point))
+    repeats = any(record.result.repeat for record in records)
+    head = "".join(
+        f'<th class="left">{escape(name)}</th>' for name in [*swept, *(["repeat"] if repeats else []), "run", "verdict"]
+    ) + "".join(f"<th>{name}</th>" for name in _FIGURES)
+    rows = []
+    for place, record in enumerate(records):
+        result = record.result
+        cells = [plain(result.point[key]) if key in result.point else "" for key in swept]
+        cells += [str(result.repeat)] if repeats else []
+        left = "".join(f'<td class="left">{escape(cell)}</td>' for cell in cells)
+        name = escape(record.path.name)
+        link = f'<a href="#run{place}">{name}</a>' if place < detailed else name
+        cct = result.cct_ns
+        figures = [_time(cct.mean), _time(cct.p50), _time(cct.p95), _time(cct.p99)]
+        figures += [significant(bound_ratio(result)), gigabytes_per_s(result.busbw_bps.ring)]
+        figures += ["–" if result.wrong is None else f"{result.wrong:,}", f"{result.packets.retransmitted:,}"]
+        right = "".join(f"<td>{escape(figure)}</td>" for figure in figures)
+        rows.append(f'<tr>{left}<td class="left">{link}</td><td class="left">{_badge(result)}</td>{right}</tr>')
+    table = f'<div class="scroll"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+    return f'<section class="card"><h2>All runs</h2>{_points(records)}<h3>Table</h3>{table}</section>'
+
+
+def _points(records: Sequence[RunRecord]) -> str:
+    """CCT of each point (its repeats together), or of each run where they are of no sweep."""
+    keys = {tuple(record.result.point) for record in records}
+    times: dict[str, list[int]] = {}
+    for record in records:
+        point = record.result.point
+        name = " · ".join(map(plain, point.values())) if len(keys) == 1 else point_text(point)
+        times.setdefault(name or record.path.name, []).extend(t.cct_ns for t in record.timings)
+    measured = {name: ns for name, ns in times.items() if ns}
+    if len(measured) < 2:
+        return ""
+    shown = dict(list(measured.items())[:MOST_POINTS])
+    by = ", ".join(min(keys)) if len(keys) == 1 else ""
+    left_out = len(measured) - len(shown)
+    figure = _figure(f"Completion times by {by}" if by else "Completion times", plots.points(shown))
+    return figure + (_note(f"{left_out} more points are in the table only.") if left_out else "")
+
+
+def _run(record: RunRecord, anchor: str, *, alone: bool) -> str:
+    result = record.result
+    title = record.path.name if alone or not (result.point or result.repeat) else point_label(result)
+    subtitle = str(record.path) if alone else _subtitle(result)
+    parts = [
+        f'<section class="card" id="{anchor}">',
+        f'<div class="title"><h2>{escape(title)}</h2>{_badge(result)}</div><p class="sub">{escape(subtitle)}</p>',
+        _reasons(result),
+        _tiles(result),
+        *_figures(record),
+        _note(f"Packets of the job: {packets_text(result)}.") if result.packets.sent else "",
+        *(_note(note) for note in result.notes),
+        _folded("Spec", record.text("spec.yaml")),
+        _folded("Environment", record.text("environment.json")),
+        "</section>",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _figures(record: RunRecord) -> Iterable[str]:
+    result, suspect = record.result, record.result.verdict.suspect_iterations
+    if record.timings:
+        yield _figure("Completion times", plots.completion_times(record.timings, result.bound_ns, suspect))
+    measured = [row for row in record.iterations if not row.warmup]
+    if not measured:
+        return
+    yield _figure("Iterations of each rank", plots.timeline(measured, suspect))
+    used = [row for row in record.links if row.packets or plots.dropped(row)]
+    if used:
+        span_ns = max(row.end_ns for row in measured) - min(row.start_ns for row in measured)
+        yield _figure("Links", plots.link_use(used, max(span_ns, 1)))
+        if len(used) > plots.MOST_LINKS:
+            yield _note(f"The {plots.MOST_LINKS} busiest of {len(used)} directed links that carried packets.")
+
+
+def _subtitle(result: Result) -> str:
+    words = [f"{result.collective} by {result.algorithm} over {result.transport}"] if result.collective else []
+    words += [f"{result.ranks} ranks"] if result.ranks else []
+    words += [f"{result.size_bytes:,} B"] if result.size_bytes else []
+    words.append(f"{result.cct_ns.n} of {result.iterations} iterations")
+    words.append(result.engine)
+    if result.time_dilation not in (None, 1):
+        words.append(f"time dilation {result.time_dilation}")
+    return " · ".join(words)
+
+
+def _badge(result: Result) -> str:
+    word = result.verdict.value if result.status == "ok" else result.status
+    return f'<span class="badge {word}">{word}</span>'
+
+
+def _reasons(result: Result) -> str:
+    items: list[tuple[str, str, str]] = []
+    if result.status != "ok":
+        items.append((result.status, result.status, result.failure or "no reason given"))
+    items += [(reason.level, reason.code, reason.text) for reason in result.verdict.reasons]
+    lines = [
+        f'<li class="{level}"><b>{escape(code)}</b><span>{escape(text)}</span></li>' for level, code, text in items
+    ]
+    return f'<ul class="reasons">{"".join(lines)}</ul>' if lines else ""
+
+
+def _tiles(result: Result) -> str:
+    cct, ratio = result.cct_ns, bound_ratio(result)
+    tiles: list[tuple[str, str, str]] = []
+    if cct.n:
+        interval = cct.ci95.mean
+        tiles.append(("Mean completion time", _time(cct.mean), f"95 %: {_span(interval)}" if interval else ""))
+        interval = cct.ci95.p50
+        tiles.append(("Median", _time(cct.p50), f"95 %: {_span(interval)}" if interval else ""))
+        tiles.append(("p95 / p99", _time(cct.p95), f"p99 {_time(cct.p99)}, max {_time(cct.max)}"))
+        tiles.append(("Exposed (p50)", _time(result.exposed_ns.p50), "last start to last end"))
+    if ratio:
+        tiles.append(("Time over bound", significant(ratio), f"α-β bound {_time(result.bound_ns)}"))
+    if result.busbw_bps.ring is not None:
+        tiles.append(
+            (
+                "busbw",
+                f"{gigabytes_per_s(result.busbw_bps.ring)} GB/s",
+                f"algbw {gigabytes_per_s(result.algbw_bps)} GB/s",
+            )
+        )
+    if result.wrong is not None:
+        tiles.append(("Wrong elements", f"{result.wrong:,}", "in all measured iterations"))
+    if result.packets.sent:
+        tiles.append(("Retransmitted", f"{result.packets.retransmitted:,}", f"of {result.packets.sent:,} packets sent"))
+    cells = []
+    for name, value, more in tiles:
+        bad = ' class="bad"' if name == "Wrong elements" and result.wrong else ""
+        cells.append(f'<div class="tile"><dt>{name}</dt><dd{bad}>{escape(value)}</dd><p>{escape(more)}</p></div>')
+    return f'<dl class="tiles">{"".join(cells)}</dl>' if cells else ""
+
+
+def _figure(title: str, svg: str) -> str:
+    return f'<h3>{escape(title)}</h3><figure role="img" aria-label="{escape(title)}">{svg}</figure>'
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{escape(text)}</p>'
+
+
+def _folded(title: str, text: str | None) -> str:
+    if text is None:
+        return ""
+    return f"<details><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
+
+
+def _time(ns: int | None) -> str:
+    if ns is None:
+        return "–"
+    scale, unit = plots.time_unit(ns)
+    return f"{significant(ns / scale)} {unit}"
+
+
+def _span(interval: tuple[int, int]) -> str:
+    scale, unit = plots.time_unit(interval[1])
+    return f"{significant(interval[0] / scale)} to {significant(interval[1] / scale)} {unit}"

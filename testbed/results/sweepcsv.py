@@ -1,0 +1,43 @@
+"""`sweep.csv`: tidy, one row a run; the swept keys, which run it was and what became of it, then its metrics."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from testbed.results.metrics import lookup
+from testbed.results.reading import RunRecord, plain
+from testbed.results.rundir import write_whole
+
+RUN_COLUMNS = ("repeat", "seed", "run", "status", "verdict")
+METRICS = (
+    *("ranks", "size_bytes", "time_dilation", "cct_ns.n", "cct_ns.min", "cct_ns.mean", "cct_ns.stdev", "cct_ns.p50"),
+    *("cct_ns.p95", "cct_ns.p99", "cct_ns.max", "exposed_ns.p50", "bound_ns", "algbw_bps", "busbw_bps.ring"),
+    *("busbw_bps.in_network", "wrong", "nmse", "missing_bytes", "packets.sent", "packets.received"),
+    *("packets.duplicated", "packets.dropped_queue", "packets.dropped_loss", "packets.dropped_corrupt"),
+    *("packets.in_flight", "packets.retransmitted", "packets.ecn_marked", "timeouts", "bytes_on_wire"),
+    *("payload_bytes", "wall_s"),
+)
+
+
+def write_sweep_csv(path: Path, records: Sequence[RunRecord]) -> None:
+    """Write `path` whole; runs are named relative to its folder. Call it after every run: it replaces the last one."""
+    swept = list(dict.fromkeys(key for record in records for key in record.result.point))
+
+    def write(file: IO[str]) -> None:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*swept, *RUN_COLUMNS, *METRICS])
+        for record in records:
+            writer.writerow(_row(record, swept, path.parent))
+
+    write_whole(path, write)
+
+
+def _row(record: RunRecord, swept: Sequence[str], folder: Path) -> list[Any]:
+    result = record.result
+    run = record.path.relative_to(folder) if record.path.is_relative_to(folder) else record.path
+    return [
+        *(plain(result.point[key]) if key in result.point else "" for key in swept),
+        *(result.repeat, result.seed, run, result.status, result.verdict.value),
+        *("" if (value := lookup(result, metric)) is None else value for metric in METRICS),
+    ]

@@ -26,6 +26,7 @@ _FCS_BYTES = 4
 WIRE_OVERHEAD_BYTES = _HEADERS_BYTES + 24  # a link's rate counts FCS, preamble and gap
 _ENCODED_BYTES = 80 + 8  # most that headers, pad and ICRC add to a segment
 _RECEIVE_SLOTS = 16
+_RECEIVES_A_TURN, _RUNS_A_TURN = 4, 8  # before the loop looks at everything else again
 _RECEIVE_BUFFER_BYTES = 16 << 20
 _SEND_BUFFER_BYTES = 256 << 10
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h
@@ -99,15 +100,18 @@ class Nic:
     def receive(self, ready: Mapping[int, int]) -> None:
         """Take in what came, and let the endpoint do what is due."""
         if self._receiver.fileno() in ready:
-            while self._receive_some() == _RECEIVE_SLOTS:
-                pass
+            for _ in range(_RECEIVES_A_TURN):
+                if self._receive_some() < _RECEIVE_SLOTS:
+                    break
         deadline = self._endpoint.deadline()
         if deadline is not None and deadline <= (now := self._clock.now()):
             self._endpoint.on_deadline(now)
 
     def transmit(self) -> None:
-        """Send what may leave now."""
-        while not self._unsent or self._flush():
+        """Send what may leave now, some runs of it."""
+        if not self._flush():
+            return
+        for _ in range(_RUNS_A_TURN):
             now = self._clock.monotonic()
             if self._free_ns - self._ahead_ns > now:
                 return
@@ -119,6 +123,8 @@ class Nic:
             self._held_packets -= burst.packets
             self._late_ns.append(max(0, now - max(asked_ns, self._free_ns)) // self._clock.dilation)
             self._send(burst, max(asked_ns, self._free_ns, now))
+            if not self._flush():
+                return
 
     def wake_ns(self) -> int | None:
         """When something will be due even if nothing arrives and no socket becomes writable."""
@@ -155,6 +161,9 @@ class Nic:
             peer = self._ranks.get(ip)
             if peer is None:
                 counts["strangers"] += packets
+                continue
+            if not size:
+                counts["malformed_packets"] += 1
                 continue
             data = self._slots[offset : offset + size]
             runs, corrupt, malformed = netcore.roce_decode(data, segment_bytes, ip, self._ip, port, ROCE_PORT, OPCODES)

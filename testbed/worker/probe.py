@@ -189,7 +189,7 @@ class Prober:
         for offset, size, segment_bytes, source, _, _, at_ns in netcore.receive_segments(
             self._socket.fileno(), self._slots
         ):
-            step = segment_bytes or size
+            step = segment_bytes or size or 1
             for start in range(offset, offset + size, step):
                 if offset + size - start >= _HEAD.size:
                     kind, probe, index, instant_ns = _HEAD.unpack_from(self._slots, start)

@@ -196,6 +196,7 @@ class Rank:
             "done",
             start_ns=self._start_ns,
             end_ns=self._end_ns,
+            start_late_ns=self._clock.model(self._start_ns) - self._clock.model(self._begin_ns),
             received_bytes=self._iteration.received_bytes,
             missing_bytes=self._iteration.missing_bytes,
             wrong=wrong,

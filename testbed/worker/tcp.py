@@ -21,6 +21,7 @@ _HEAD = struct.Struct("!IQ")  # tag, length in bytes
 _HELLO = struct.Struct("!I")  # rank of the end that connects
 _BUFFER_BYTES = 4 << 20
 _SENDS_A_CALL = 16  # pieces handed to one sendmsg
+_READS_A_TURN = 32  # before the loop looks at everything else again
 _BACKLOG = 1024
 
 # Offsets in struct tcp_info of linux/tcp.h: total_retrans, segs_out, segs_in, bytes_sent, total_rto (Linux 6.7).
@@ -249,7 +250,9 @@ class TcpCarrier:
 
     def _read(self, connection: _Connection) -> None:
         try:
-            while connection.established:
+            for _ in range(_READS_A_TURN):
+                if not connection.established:
+                    return
                 message = connection.incoming
                 if message is None:
                     data = connection.socket.recv(_HEAD.size - len(connection.head))

@@ -12,6 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from testbed.errors import RunFailed
 from testbed.plan.model import Address, Plan
 from testbed.plan.planner import plan
 from testbed.plan.serial import to_json
@@ -34,6 +35,7 @@ def make_plan(
 ) -> Plan:
     """A star of `ranks` hosts; `loopback`: with addresses that the machine's own loopback answers to."""
     given = {"size": "64KiB", "dtype": "float32", "iterations": 1, "warmup": 0, **(workload or {})}
+    given = {key: value for key, value in given.items() if value is not None}
     link = LinkSpec(rate=Quantity(rate_bps), delay=Quantity(delay_ns))
     made = plan(
         Spec(
@@ -135,6 +137,8 @@ class Ranks:
                 said = {rank: self.channels[rank].request({"op": "progress"}) for rank in wanted}
                 raise AssertionError(f"no {event}: {said}\n{self.log.read_text()}")
             for channel, messages in self._hub.wait(0.1):
+                if channel.closed:
+                    raise RunFailed(f"{channel.name} is gone")
                 for message in messages:
                     if message.get("event") == event:
                         found[channel.hello["rank"]] = message

@@ -1,0 +1,47 @@
+"""The check of results against the inputs of all ranks."""
+
+import numpy as np
+import pytest
+
+from testbed.worker import verify as module
+from testbed.worker.verify import verify
+
+INPUTS = [np.arange(1000, dtype=np.int32) * rank for rank in range(1, 4)]
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ELEMENTS_AT_A_TIME", 64)
+
+
+def test_an_exact_sum_has_nothing_wrong() -> None:
+    assert verify("allreduce", INPUTS, np.arange(1000, dtype=np.int32) * 6, 0, 0) == (0, 0.0)
+
+
+def test_wrong_elements_are_counted_in_every_piece() -> None:
+    result = np.arange(1000, dtype=np.int32) * 6
+    result[[0, 63, 64, 999]] += 1
+    wrong, nmse = verify("allreduce", INPUTS, result, 1, 0)
+    assert wrong == 4
+    assert nmse == pytest.approx(4 / sum((6 * i) ** 2 for i in range(1000)))
+
+
+def test_floats_may_differ_by_rounding_only() -> None:
+    inputs = [np.full(100, 0.1, np.float32) for _ in range(4)]
+    result = np.full(100, 0.4, np.float32)
+    assert verify("allreduce", inputs, result, 0, 0)[0] == 0
+    result[7] = 0.4001
+    assert verify("allreduce", inputs, result, 0, 0)[0] == 1
+
+
+def test_only_the_own_share_counts_after_a_reduce_scatter() -> None:
+    """1000 elements over three ranks: the first has one more (334, 333, 333)."""
+    result = np.zeros(1000, np.int32)
+    result[334:667] = np.arange(334, 667) * 6
+    assert verify("reduce-scatter", INPUTS, result, 1, 0) == (0, 0.0)
+    assert verify("reduce-scatter", INPUTS, result, 0, 0)[0] == 333  # element 0 is 0 anyway
+
+
+def test_a_broadcast_is_the_roots() -> None:
+    assert verify("broadcast", INPUTS, INPUTS[2].copy(), 0, 2) == (0, 0.0)
+    assert verify("broadcast", INPUTS, INPUTS[1].copy(), 0, 2)[0] == 999

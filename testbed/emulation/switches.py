@@ -50,6 +50,10 @@ class PlannedSwitch(LazyShell, OVSSwitch):  # type: ignore[misc]  # mininet has 
     def isOldOVS(cls) -> bool:  # noqa: N802 - Mininet's name
         return False
 
+    def dpctl(self, *args: str) -> str:
+        """`ovs-ofctl`, in the one version of OpenFlow that the switches speak."""
+        return self.cmd("ovs-ofctl -O OpenFlow13", args[0], self, *args[1:])
+
     def start(self, _controllers: Any) -> None:
         """Nothing: see `OpenVSwitch.add_bridges`."""
 

@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
+from typing import NamedTuple
 
 from testbed.wire import MalformedError
 
@@ -231,10 +233,14 @@ def cnp(destination_qp: int) -> bytes:
 
 def middle_headers(opcode: int, destination_qp: int, psn: int, count: int, ack_request: bool) -> list[bytes]:
     """`count` headers without extensions and with consecutive PSNs; `ack_request` is for the last of them."""
-    start = _BTH.pack(opcode, 0, DEFAULT_PKEY, destination_qp, 0)[:8]
-    headers = [start + (sequence & 0xFFFFFF).to_bytes(4, "big") for sequence in range(psn, psn + count)]
-    if ack_request and headers:
-        headers[-1] = start + (psn + count - 1 & 0xFFFFFF | _ACK_REQUEST).to_bytes(4, "big")
+    psn &= 0xFFFFFF
+    before_wrap = min(count, PSN_MODULUS - psn)
+    first = int.from_bytes(_BTH.pack(opcode, 0, DEFAULT_PKEY, destination_qp, psn), "big")
+    run = _run(before_wrap)
+    number = first * run.ones + run.steps | (_ACK_REQUEST if ack_request and before_wrap == count else 0)
+    headers = list(run.cut.unpack(number.to_bytes(BTH_BYTES * before_wrap, "big")))
+    if before_wrap < count:
+        headers += middle_headers(opcode, destination_qp, 0, count - before_wrap, ack_request)
     return headers
 
 
@@ -246,25 +252,37 @@ def consecutive(headers: Sequence[bytes], start: int) -> int:
     first = headers[start]
     if len(first) != BTH_BYTES or first[0] not in (SEND_MIDDLE, WRITE_MIDDLE) or first[8] & 0x80:
         return 1
-    psn = int.from_bytes(first[9:], "big")
-    limit = min(len(headers) - start, PSN_MODULUS - psn)
-    while limit > 1 and len(headers[start + limit - 1]) != BTH_BYTES:
-        limit -= 1
-    joined = b"".join(headers[start : start + limit])
-    if len(joined) == BTH_BYTES * limit:
-        words = struct.unpack(f">{3 * limit}I", joined)
-        sequences = words[2::3]
-        if (
-            words[0::3].count(words[0]) == limit
-            and words[1::3].count(words[1]) == limit
-            and sequences[:-1] == tuple(range(sequences[0], sequences[0] + limit - 1))
-            and sequences[-1] & ~_ACK_REQUEST == sequences[0] + limit - 1
-        ):
-            return limit
+    value = int.from_bytes(first, "big")
+    count = min(len(headers) - start, PSN_MODULUS - (value & 0xFFFFFF))
+    if len(headers[start + count - 1]) != BTH_BYTES or headers[start + count - 1][0] != first[0]:
+        count -= 1  # the last packet of the message
+    joined = b"".join(headers[start : start + count])
+    if len(joined) == BTH_BYTES * count:
+        run = _run(count)
+        if int.from_bytes(joined, "big") - value * run.ones - run.steps in (0, _ACK_REQUEST):
+            return count
     count = 1
-    while count < limit and headers[start + count] == first[:8] + (first[8] << 24 | psn + count).to_bytes(4, "big"):
+    while start + count < len(headers) and headers[start + count] == (value + count).to_bytes(BTH_BYTES, "big"):
         count += 1
     return count
+
+
+class _Run(NamedTuple):
+    """`count` BTHs laid end to end are one number, `first * ones + steps`: each is the one before plus 1 (its PSN)."""
+
+    ones: int
+    steps: int
+    cut: struct.Struct
+
+
+@lru_cache(maxsize=256)
+def _run(count: int) -> _Run:
+    shifts = [8 * BTH_BYTES * (count - 1 - index) for index in range(count)]
+    return _Run(
+        ones=sum(1 << shift for shift in shifts),
+        steps=sum(index << shift for index, shift in enumerate(shifts)),
+        cut=struct.Struct(f"{BTH_BYTES}s" * count),
+    )
 
 
 def psn_difference(a: int, b: int) -> int:

@@ -12,6 +12,8 @@ from testbed.wire.roce import Aeth, Header, Reth, decode, encode
 
 from .pump import PATH, Network, arrival, endpoints, impaired
 
+unhurried = settings(deadline=None)  # the machine may be busy with something else
+
 MTU = 256
 GUARD = b"\xa5" * 300
 
@@ -185,6 +187,7 @@ HEADER = st.binary(max_size=40) | st.builds(
 )
 
 
+@unhurried
 @given(st.lists(st.tuples(HEADER, st.integers(0, 3 * MTU)), max_size=10), st.sampled_from(["write", "send"]))
 def test_random_packets(junk, verb):
     victim = Victim(verb)
@@ -195,8 +198,8 @@ def test_random_packets(junk, verb):
     assert victim.end.events() == ()
 
 
+@unhurried
 @given(st.integers(0, 2**32), st.sampled_from(["write", "send"]))
-@settings(deadline=None)
 def test_mutated_packets_on_a_live_connection(seed, verb):
     """Bits of right headers flipped, with the right queue pair: data may be forged then, but never past a buffer."""
     random = Random(seed)
@@ -219,8 +222,8 @@ def test_mutated_packets_on_a_live_connection(seed, verb):
     assert len(victim.end.events()) <= 1
 
 
+@unhurried
 @given(st.integers(0, 2**32))
-@settings(deadline=None)
 def test_forged_packets_outside_the_sequence_change_nothing(seed):
     """An attacker who knows the queue pair but not the PSN within the window."""
     random = Random(seed)

@@ -1,11 +1,13 @@
 """The RoCEv2 codec against captured frames, the layouts of the standard, and itself."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.wire import MalformedError, roce
 from testbed.wire.roce import Aeth, Header, Reth
+
+unhurried = settings(deadline=None)  # the machine may be busy with something else
 
 # Captured on a ConnectX-4 Lx (a CNP), and a UC SEND ONLY of the same family; both stand in scapy's public RoCE test.
 CONNECTX_CNP = bytes.fromhex(
@@ -114,11 +116,13 @@ def headers() -> st.SearchStrategy[Header]:
     return st.sampled_from(sorted(roce.OPERATIONS)).flatmap(of)
 
 
+@unhurried
 @given(headers())
 def test_decode_undoes_encode(header):
     assert roce.decode(roce.encode(header)) == header
 
 
+@unhurried
 @given(headers(), st.binary(max_size=40))
 def test_split_undoes_packet(header, payload):
     header = Header(
@@ -130,6 +134,7 @@ def test_split_undoes_packet(header, payload):
     assert roce.split(data) == (encoded, payload)
 
 
+@unhurried
 @given(st.binary(max_size=48))
 def test_bad_bytes_are_refused_and_nothing_else(data):
     for call in (roce.decode, roce.split):
@@ -171,11 +176,13 @@ def test_a_header_with_other_extensions_than_its_opcode_has_is_not_encoded(heade
         roce.encode(header)
 
 
+@unhurried
 @given(st.integers(0, 2**24 - 1), st.integers(-(2**23), 2**23 - 1))
 def test_psn_difference_is_the_short_way_round(psn, step):
     assert roce.psn_difference((psn + step) % 2**24, psn) == step
 
 
+@unhurried
 @given(st.integers(0, 2**24 - 1), st.integers(1, 80), st.booleans(), st.integers(0, 80))
 def test_consecutive_finds_the_run_it_was_made_of(psn, count, asks, at):
     run = roce.middle_headers(roce.WRITE_MIDDLE, 9, psn, count, asks)

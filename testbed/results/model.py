@@ -165,7 +165,7 @@ class Result(Part):
     dtype: str | None = None
     root: int | None = None
     timeouts: int | None = None
-    invalid_iterations: tuple[int, ...] = Field(default=(), description="measured, but left out of the statistics")
+    incomplete_iterations: tuple[int, ...] = Field(default=(), description="not of every rank: in no statistic of time")
     background: Background | None = None
     rtt: tuple[RttEntry, ...] = ()
     rates: tuple[RateEntry, ...] = ()

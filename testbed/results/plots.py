@@ -25,7 +25,7 @@ from testbed.results.statistics import nearest_rank, percentile_interval
 INK, MUTED, GRID = "#1f2933", "#66727f", "#e3e8ee"
 BLUE, PALE_BLUE, AMBER, RED, TEAL, VIOLET = "#2463b0", "#a9c6ea", "#d08700", "#c0362c", "#168a86", "#7a4fb5"
 SERIES = (BLUE, AMBER, TEAL, VIOLET, RED, "#5b8c2a", "#b0578d", "#6b7a8a")
-_BARS = {"even iterations": BLUE, "odd iterations": PALE_BLUE, "suspect": AMBER, "invalid": RED}
+_BARS = {"even iterations": BLUE, "odd iterations": PALE_BLUE, "suspect": AMBER, "incomplete": RED}
 _SHORTER = (
     (r"(\d+\.\d\d)\d+", r"\1"),
     (r" font-family: [^;\"]*;?", ""),
@@ -102,19 +102,18 @@ def completion_times(times: Sequence[Timing], bound_ns: int | None, suspect: Seq
         return _svg(figure)
 
 
-def timeline(rows: Sequence[IterationRow], suspect: Sequence[int]) -> str:
+def timeline(rows: Sequence[IterationRow], incomplete: Sequence[int]) -> str:
     """When each rank was in each measured iteration: a bar from its start to its end."""
     shown = [row for row in rows if not row.warmup]
     ranks = sorted({row.rank for row in shown})
     scale, unit = time_unit(max(row.end_ns for row in shown))
-    doubtful = set(suspect)
     with mpl.rc_context(_STYLE):
         figure, (axes,) = _figure(min(0.9 + 0.2 * len(ranks), 6.0), 1)
         for kind, colour in _BARS.items():
             bars = [
                 _bar(ranks.index(row.rank), row.start_ns / scale, row.end_ns / scale)
                 for row in shown
-                if _bar_kind(row, doubtful) == kind
+                if _bar_kind(row, incomplete) == kind
             ]
             if bars:
                 rasterized = len(shown) > _MANY_MARKS
@@ -216,10 +215,10 @@ def _bar(place: int, start: float, end: float) -> list[tuple[float, float]]:
     return [(start, place - 0.36), (end, place - 0.36), (end, place + 0.36), (start, place + 0.36)]
 
 
-def _bar_kind(row: IterationRow, doubtful: set[int]) -> str:
-    if not row.valid:
-        return "invalid"
-    return "suspect" if row.iteration in doubtful else ("odd iterations" if row.iteration % 2 else "even iterations")
+def _bar_kind(row: IterationRow, incomplete: Sequence[int]) -> str:
+    if row.iteration in incomplete:
+        return "incomplete"
+    return ("odd iterations" if row.iteration % 2 else "even iterations") if row.valid else "suspect"
 
 
 def _legend_above(axes: Axes) -> None:

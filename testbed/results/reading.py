@@ -48,7 +48,7 @@ class RunRecord:
     @cached_property
     def timings(self) -> tuple[Timing, ...]:
         """The iterations that `result.json` counts."""
-        left_out = set(self.result.invalid_iterations)
+        left_out = set(self.result.incomplete_iterations)
         rows = [row for row in self.iterations if not row.warmup and row.iteration not in left_out]
         return timings(rows, frozenset())[0]
 

@@ -113,13 +113,16 @@ def _run(record: RunRecord, anchor: str, *, alone: bool) -> str:
 
 
 def _figures(record: RunRecord) -> Iterable[str]:
-    result, suspect = record.result, record.result.verdict.suspect_iterations
+    result = record.result
     if record.timings:
-        yield _figure("Completion times", plots.completion_times(record.timings, result.bound_ns, suspect))
+        yield _figure(
+            "Completion times",
+            plots.completion_times(record.timings, result.bound_ns, result.verdict.suspect_iterations),
+        )
     measured = [row for row in record.iterations if not row.warmup]
     if not measured:
         return
-    yield _figure("Iterations of each rank", plots.timeline(measured, suspect))
+    yield _figure("Iterations of each rank", plots.timeline(measured, result.incomplete_iterations))
     used = [row for row in record.links if row.packets or plots.dropped(row)]
     if used:
         span_ns = max(row.end_ns for row in measured) - min(row.start_ns for row in measured)

@@ -1,8 +1,10 @@
 """Samples and plan into `result.json`: what the collective took, what it moved, and whether to believe it.
 
 What counts. Warm-up never does. A measured iteration counts if it has a row of every rank (those that a `kill` of the
-spec took excepted) and all its rows are valid; the others are listed in `invalid_iterations` and left out of every
-statistic of time. Wrong elements and missing bytes are summed over all measured rows, so that none is ever hidden.
+spec took excepted); the others are listed in `incomplete_iterations` and left out of every statistic of time. An
+iteration that the verdict suspects (`valid` is false in `iterations.csv`) counts: it is for the verdict to say how many
+there are, and leaving out the late ones would flatter. Wrong elements and missing bytes are summed over all measured
+rows, so that none is ever hidden.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -90,7 +92,7 @@ def make_result(
         dtype=workload.dtype if workload else None,
         root=workload.root if workload and workload.collective == "broadcast" else None,
         timeouts=sum(row.timeouts for row in measured) if measured else None,
-        invalid_iterations=left_out,
+        incomplete_iterations=left_out,
         background=_background(samples.links, plan) if plan else None,
         rtt=tuple(model.RttEntry(**asdict(probe)) for probe in samples.evidence.rtt),
         rates=tuple(model.RateEntry(**asdict(probe)) for probe in samples.evidence.rates),
@@ -110,7 +112,7 @@ def timings(measured: Iterable[IterationRow], required: frozenset[int]) -> tuple
         rows.setdefault(row.iteration, []).append(row)
     counted, left_out = [], []
     for iteration, parts in sorted(rows.items()):
-        if required <= {p.rank for p in parts} and all(p.valid for p in parts):
+        if required <= {p.rank for p in parts}:
             end = max(p.end_ns for p in parts)
             first, last = min(p.start_ns for p in parts), max(p.start_ns for p in parts)
             counted.append(Timing(iteration, end - first, end - last, statistics.mean([p.nmse for p in parts])))

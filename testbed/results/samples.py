@@ -16,7 +16,7 @@ class IterationRow:
     iteration: int  # warm-up iterations count from 0 too, with warmup = True; measured ones start again from 0
     rank: int
     warmup: bool
-    valid: bool
+    valid: bool  # not suspect (`testbed.results.verdict.suspicious`); the same for all ranks of an iteration
     start_ns: int
     end_ns: int
     received_bytes: int

@@ -79,11 +79,11 @@ def test_a_failed_run_has_its_reason_and_no_plots(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_shows_what_it_has(tmp_path: Path) -> None:
-    rows = (*iterations([1000]), a_row(1, 0, 2000, 2500, valid=False))
+    rows = (*iterations([1000]), a_row(1, 0, 2000, 2500))
     page, text = checked(write_run(tmp_path / "run", iterations=rows, links=(), status="interrupted", failure="Ctrl-C"))
     assert page.count("<svg") == 2
     assert "Ctrl-C" in text
-    assert "invalid" in text
+    assert "incomplete" in text
 
 
 def test_a_command_that_reported_no_iteration(tmp_path: Path) -> None:

@@ -83,17 +83,18 @@ def test_bus_factors(collective: str, algorithm: str, ring: float, in_network: f
     assert bus_factors(collective, algorithm, 8) == model.BusFactor(ring=ring, in_network=in_network)
 
 
-def test_warm_up_and_invalid_iterations_are_left_out_of_times_but_wrong_values_never() -> None:
-    rows = (
-        *iterations([1000, 2000]),
-        a_row(2, 0, 9000, 90_000, valid=False, wrong=3, missing_bytes=7),
-        a_row(2, 1, 9000, 90_000),
-        a_row(3, 0, 100_000, 109_000),  # rank 1 never ended
-    )
+def test_warm_up_and_incomplete_iterations_are_left_out_of_times_but_wrong_values_never() -> None:
+    rows = (*iterations([1000, 2000]), a_row(2, 0, 9000, 90_000, wrong=3, missing_bytes=7))  # rank 1 never ended
     result = a_result(iterations=rows)
     assert (result.cct_ns.n, result.cct_ns.max) == (2, 2000)
-    assert result.invalid_iterations == (2, 3)
+    assert result.incomplete_iterations == (2,)
     assert (result.wrong, result.missing_bytes) == (3, 7)
+
+
+def test_suspect_iterations_count() -> None:
+    rows = (*iterations([1000]), *(a_row(1, rank, 2000, 9000, valid=False) for rank in range(2)))
+    result = a_result(iterations=rows)
+    assert (result.cct_ns.n, result.cct_ns.max, result.incomplete_iterations) == (2, 7000, ())
 
 
 def test_an_iteration_counts_without_the_ranks_that_a_fault_killed() -> None:

@@ -43,7 +43,7 @@ def environment(rank: int, ranks: int, master: str, run: str) -> dict[str, str]:
 
 
 class CommandRank:
-    """Serves the run's requests as `testbed.worker.rank` does; `done` carries `rows` and comes when the program ends."""
+    """Answers the run as `testbed.worker.rank` does; `done` comes when the program ends, with its `rows`."""
 
     def __init__(
         self,

@@ -164,8 +164,8 @@ class TcpCarrier:
         return not any(c.outgoing for c in self._connections.values()) and not any(self._waiting_sends.values())
 
     def wake_ns(self) -> int | None:
-        """TCP's timers are the kernel's."""
-        return None
+        """At once if there are events to be taken; TCP's timers are the kernel's."""
+        return 0 if self._events else None
 
     def take_late_ns(self) -> list[int]:
         """TCP asks for no instants."""

@@ -19,6 +19,7 @@ from testbed.units import Quantity
 
 from .harness import Ranks, make_plan, mesh
 
+pytestmark = pytest.mark.slow
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: network namespaces")
 # Far above what a busy machine delays a process by, so that nothing is retransmitted for that alone.
 CALM = {"rate_bps": 10**8, "delay_ns": 5_000_000}

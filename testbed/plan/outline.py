@@ -1,0 +1,251 @@
+"""A plan for people: what `testbed plan` shows, and what it adds to the plan's JSON.
+
+Long things are shown by example: links by their parameters, routes by one switch a tier, many ranks by the first few.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from testbed.collective.cost import transfer_bytes
+from testbed.collective.schedule import REDUCE, Schedule
+from testbed.plan.messages import Buffer
+from testbed.plan.model import Capabilities, Plan
+from testbed.plan.planner import explain_dilation
+from testbed.plan.predict import buffers, schedule_of
+from testbed.plan.serial import to_json
+from testbed.topology.graph import LinkParameters
+from testbed.units import format_bytes, format_duration, format_rate
+
+_MOST_RANKS = 16
+_MOST_ROWS = 12
+_NS = 1e9
+
+
+def outline(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> list[RenderableType]:
+    """The parts, in the order to print them. `runs`: how many runs the spec asks for; this plan is the first's."""
+    parts: list[RenderableType] = [_head(plan, runs), _links(plan), _routes(plan)]
+    if plan.placement:
+        parts.append(_placement(plan))
+    if schedule := schedule_of(plan.spec):
+        parts.append(_schedule(plan, schedule))
+    return [*parts, _load(plan, machine, measured=measured, runs=runs)]
+
+
+def as_data(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> dict[str, Any]:
+    """`plan.json`, and beside it what the outline says about the machine, the schedule and the time."""
+    schedule = schedule_of(plan.spec)
+    return {
+        **to_json(plan),
+        "machine": {**asdict(machine), "measured": measured},
+        "dilation_reasons": list(explain_dilation(plan, machine).reasons),
+        "schedule": None if schedule is None else _steps(schedule, _buffers(plan)),
+        "runs": runs,
+        "wall_s": wall_s(plan) * runs,
+    }
+
+
+def wall_s(plan: Plan) -> float:
+    """Real time of one run's iterations at the bound, warm-up too; the least it takes, besides set-up."""
+    work = plan.spec.workload
+    if work is None:
+        return 0.0
+    return (work.warmup + work.iterations) * (plan.prediction.bound_ns + work.compute_ns) * plan.dilation / _NS
+
+
+def link_kinds(plan: Plan) -> dict[str, list[int]]:
+    """Cables that are alike, by what they are: `1Gbps 20us, netcore`."""
+    kinds: dict[str, list[int]] = {}
+    for cable, driver in enumerate(plan.drivers):
+        there, back = (plan.graph.links[2 * cable + way].parameters for way in (0, 1))
+        words = _words(there) if there == back else f"{_words(there)} | back: {_words(back)}"
+        kinds.setdefault(f"{words}, {driver}", []).append(cable)
+    return kinds
+
+
+def _head(plan: Plan, runs: int) -> RenderableType:
+    graph, spec = plan.graph, plan.spec
+    tiers = Counter(graph.nodes[switch].tier for switch in graph.switches)
+    switches = ", ".join(f"{count} {tier}" for tier, count in tiers.items()) if len(tiers) > 1 else ""
+    text = Text.assemble((spec.name, "bold"), f": {spec.engine} of a {graph.kind}, seed {spec.seed}")
+    text.append(
+        f"\n{len(graph.hosts)} hosts, {len(graph.switches)} switches{f' ({switches})' if switches else ''}, "
+        f"{len(plan.drivers)} cables; switches: {spec.switches.kind}, routing: {spec.routing.kind}, "
+        f"transport: {spec.transport.kind}"
+    )
+    if runs > 1:
+        text.append(f"\nthe first of {runs} runs (sweep and repeats); the others differ in what is swept")
+    return text
+
+
+def _links(plan: Plan) -> RenderableType:
+    table = _table("links", "cables", "driver", "rate", "delay", "queue", "mtu", "impairment", "e.g.")
+    kinds: dict[tuple[LinkParameters, LinkParameters, str], list[int]] = {}
+    for cable, driver in enumerate(plan.drivers):
+        there, back = (plan.graph.links[2 * cable + way].parameters for way in (0, 1))
+        kinds.setdefault((there, back, driver), []).append(cable)
+    for (there, back, carrier), cables in list(kinds.items())[:_MOST_ROWS]:
+        first = plan.graph.links[2 * cables[0]]
+        ways = [(there, f"{first.source}-{first.target}")]
+        if there != back:
+            ways = [(there, first.name), (back, plan.graph.reverse(first).name)]
+        for p, example in ways:
+            table.add_row(
+                str(len(cables)),
+                carrier,
+                format_rate(p.rate_bps),
+                format_duration(p.delay_ns),
+                format_bytes(p.queue_bytes),
+                str(p.mtu_bytes),
+                _impairment(p) or "-",
+                example,
+            )
+    _say_rest(table, len(kinds))
+    return table
+
+
+def _routes(plan: Plan) -> RenderableType:
+    graph = plan.graph
+    title = f"routes (one switch of each tier; alternates for {len(plan.alternates)} sets of failed cables)"
+    table = _table(title, "switch", "entries", "prefix > ports")
+    for _, alike in _by_tier(plan).items():
+        name = alike[0]
+        entries = plan.switches[name].entries
+        shown = [f"{e.prefix} > {_ports(e.ports)}{f' {e.kind}' if len(e.ports) > 1 else ''}" for e in entries]
+        if len(shown) > 6:
+            shown = [*shown[:3], "...", *shown[-2:]]
+        table.add_row(f"{name} ({graph.nodes[name].tier}, {len(alike)})", str(len(entries)), "; ".join(shown))
+    return table
+
+
+def _by_tier(plan: Plan) -> Mapping[str, list[str]]:
+    tiers: dict[str, list[str]] = {}
+    for switch in plan.graph.switches:
+        tiers.setdefault(plan.graph.nodes[switch].tier, []).append(switch)
+    return tiers
+
+
+def _placement(plan: Plan) -> RenderableType:
+    table = _table("ranks", "rank", "host", "address", "switch")
+    for rank, host in list(enumerate(plan.placement))[:_MOST_RANKS]:
+        table.add_row(str(rank), host, plan.addresses[host].ip, plan.graph.edge_switch(host))
+    _say_rest(table, len(plan.placement), _MOST_RANKS)
+    return table
+
+
+def _schedule(plan: Plan, schedule: Schedule) -> RenderableType:
+    rows = _steps(schedule, _buffers(plan))
+    total = sum(row["bytes"] * (row["last"] - row["first"] + 1) for row in rows)
+    title = (
+        f"{schedule.collective} by {schedule.algorithm}: {schedule.ranks} ranks, {schedule.steps} steps, "
+        f"{schedule.chunks} chunks, {_amount(total)} in all"
+    )
+    table = _table(title, "steps", "op", "messages a step", "bytes a step", "largest message")
+    for row in rows[:_MOST_ROWS]:
+        steps = str(row["first"]) if row["first"] == row["last"] else f"{row['first']}-{row['last']}"
+        table.add_row(steps, row["op"], str(row["messages"]), _amount(row["bytes"]), _amount(row["largest_bytes"]))
+    _say_rest(table, len(rows))
+    return table
+
+
+def _load(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> RenderableType:
+    p, dilation = plan.prediction, explain_dilation(plan, machine)
+    table = _table("load and time", "what", "model time", "remark", header=False)
+    table.add_row("base RTT", _time(p.base_rtt_ns), "longest among ranks: a full packet there, its ACK back")
+    if p.bound_ns:
+        table.add_row("bound of an iteration", _time(p.bound_ns), "no network of these links can be faster")
+        table.add_row(
+            "packets of an iteration", f"{p.packets_per_iteration:,}", f"{p.packet_hops_per_iteration:,} packet-hops"
+        )
+    known = "measured" if measured else "assumed; `testbed doctor` measures it"
+    carried = f"this machine carries {machine.packet_hops_per_s:,.0f} ({known})"
+    table.add_row("packet-hops a second", f"{p.packet_hops_per_s:,.0f}", carried)
+    for i, reason in enumerate(dilation.reasons):
+        table.add_row("time dilation" if i == 0 else "", str(dilation.value) if i == 0 else "", reason)
+    if plan.spec.workload is not None and p.bound_ns:
+        seconds = wall_s(plan) * runs
+        of = f"{runs} runs of " if runs > 1 else ""
+        iterations = plan.spec.workload.warmup + plan.spec.workload.iterations
+        table.add_row("wall time", f"{seconds:.1f} s", f"{of}{iterations} iterations at the bound, besides set-up")
+    return table
+
+
+def _steps(schedule: Schedule, work: Sequence[Buffer]) -> list[dict[str, Any]]:
+    """Runs of steps that are alike."""
+    rows, steps = schedule.transfers, []
+    size = np.zeros(len(rows), np.int64)
+    for elements, element_bytes in work:
+        size += transfer_bytes(schedule, elements * element_bytes, element_bytes)
+    for step in range(schedule.steps):
+        here = rows["step"] == step
+        ops = np.unique(rows["op"][here]).tolist()
+        op = "+".join("reduce" if each == REDUCE else "copy" for each in ops)
+        steps.append((op, int(np.count_nonzero(size[here])), int(size[here].sum()), int(size[here].max())))
+    found, first = [], 0
+    for (op, messages, bytes_, largest), alike in groupby(steps):
+        last = first + len(list(alike)) - 1
+        found.append(
+            {"first": first, "last": last, "op": op, "messages": messages, "bytes": bytes_, "largest_bytes": largest}
+        )
+        first = last + 1
+    return found
+
+
+def _buffers(plan: Plan) -> list[Buffer]:
+    return buffers(plan.spec.workload) if plan.spec.workload else []
+
+
+def _time(ns: int) -> str:
+    return f"{ns / 1000:,.1f} us" if ns < 10**7 else f"{ns / 10**6:,.2f} ms"
+
+
+def _amount(bytes_: int) -> str:
+    unit, name = next(((u, n) for u, n in ((1 << 20, "MiB"), (1 << 10, "KiB")) if bytes_ >= u), (1, "B"))
+    return f"{bytes_ / unit:,.4g} {name}"
+
+
+def _words(p: LinkParameters) -> str:
+    impairment = _impairment(p)
+    return f"{format_rate(p.rate_bps)} {format_duration(p.delay_ns)}{f' {impairment}' if impairment else ''}"
+
+
+def _impairment(p: LinkParameters) -> str:
+    words = []
+    if p.loss:
+        burst = f" in bursts of {p.loss.burst_packets:g}" if p.loss.burst_packets > 1 else ""
+        words.append(f"loss {p.loss.mean:.3g}{burst}")
+    if p.ecn:
+        words.append(f"ecn {format_bytes(p.ecn.min_bytes)}-{format_bytes(p.ecn.max_bytes)}")
+    if p.jitter_ns:
+        words.append(f"jitter {format_duration(p.jitter_ns)}")
+    words += [f"{word} {value:.3g}" for word, value in (("duplicate", p.duplicate), ("corrupt", p.corrupt)) if value]
+    return ", ".join(words)
+
+
+def _ports(ports: Sequence[int]) -> str:
+    if len(ports) > 4 and list(ports) == list(range(ports[0], ports[-1] + 1)):
+        return f"{ports[0]}-{ports[-1]}"
+    return ",".join(map(str, ports)) or "none"
+
+
+def _table(title: str, *columns: str, header: bool = True) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=header, title_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _say_rest(table: Table, rows: int, most: int = _MOST_ROWS) -> None:
+    if rows > most:
+        table.add_row(*_last_line(f"{rows - most} more: --json has all", len(table.columns)))
+
+
+def _last_line(text: str, columns: int) -> Iterable[str]:
+    return ["..." if columns > 1 else text, *[""] * (columns - 2), text][-columns:]

@@ -29,7 +29,7 @@ def execute(
     hosts = [name.removeprefix(prefix) for name in state.record.namespaces if name.startswith(prefix)]
     if host not in hosts:
         near = get_close_matches(host, hosts, 1)
-        hint = f"did you mean {near[0]}?" if near else f"hosts: {', '.join(hosts)}"
+        hint = f"did you mean {near[0]}?" if near else f"its hosts are {', '.join(hosts)}"
         raise UsageError(f"network {state.run_id} has no host {host!r}", hint=hint)
     if os.geteuid() != 0:
         raise MachineLacks("entering a host's network namespace needs root", hint="sudo testbed exec …")

@@ -42,7 +42,8 @@ class FabricConfig:
     """What the fabric process is started with.
 
     segmentation: `auto` lets super-packets cross the kernel at hosts where it can; `off` sends packet by packet.
-    spray: frames for a switch get a random nibble in their source MAC. realtime: ask for SCHED_FIFO.
+    spray: frames for a switch get a random nibble in their source MAC. realtime: move packets under SCHED_FIFO where
+    that is allowed, without which other work makes packets milliseconds late.
     """
 
     seed: int
@@ -50,7 +51,7 @@ class FabricConfig:
     links: tuple[FabricLink, ...]
     segmentation: Literal["auto", "off"] = "auto"
     spray: bool = False
-    realtime: bool = False
+    realtime: bool = True
     job_udp_port: int = ROCE_PORT
     job_tcp_ports: tuple[int, int] = TCP_JOB_PORTS
 

@@ -104,9 +104,10 @@ def _hold(plan: Plan, root: Path, report: int) -> int:
         tell(error=error.message, hint=error.hint, status=status)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     problems = network.stop()
-    if not problems:
+    if problems:
+        print(*problems, sep="\n", file=sys.stderr)
+    else:
         state.remove()
-    print(*problems, sep="\n", file=sys.stderr)
     return status
 
 

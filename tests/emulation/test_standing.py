@@ -1,0 +1,85 @@
+"""A network that stays: up, exec, status, down, and clean when its keeper was killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.emulation import keeper
+from testbed.emulation.state import RunState
+from testbed.errors import RunFailed
+
+from .builders import small_plan
+from .traces import everything_of
+
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
+
+def verb(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "-m", "testbed", *arguments]
+    return subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def standing() -> Iterator[RunState]:
+    state, times = keeper.bring_up(small_plan("star", hosts=2, driver="netcore"))
+    assert times.total_s > 0
+    yield state
+    if state.alive:
+        keeper.bring_down(state)
+    assert everything_of(state) == []
+
+
+def test_a_program_runs_on_a_host_as_if_it_were_started_there(standing: RunState) -> None:
+    run = standing.run_id
+    assert verb("exec", "--run", run, "h0", "--", "ping", "-c", "2", "-i", "0.1", "10.0.0.2").returncode == 0
+    assert verb("exec", "--run", run, "h1", "--", "sh", "-c", "exit 7").returncode == 7
+    echoed = verb("exec", "--run", run, "h1", "--", "cat", stdin="through and through")
+    assert echoed.stdout == "through and through"
+    addresses = verb("exec", "--run", run, "h1", "--", "ip", "-br", "address")
+    assert "h1-eth0" in addresses.stdout
+    assert "10.0.0.2/8" in addresses.stdout
+
+
+def test_a_host_that_is_not_there_is_a_usage_error(standing: RunState) -> None:
+    done = verb("exec", "--run", standing.run_id, "h7", "--", "true")
+    assert done.returncode == 2
+    assert "no host 'h7'" in done.stderr
+    assert "its hosts are h0, h1" in done.stderr
+
+
+def test_status_lists_it_and_down_ends_it(standing: RunState) -> None:
+    (row,) = [row for row in json.loads(verb("status", "--json").stdout) if row["run_id"] == standing.run_id]
+    assert (row["kind"], row["name"], row["state"]) == ("up", "small", "live")
+    left = verb("clean")
+    assert left.returncode == 0
+    assert f"left {standing.run_id} (small): it runs" in left.stdout
+    down = verb("down", "--run", standing.run_id)
+    assert (down.returncode, down.stderr) == (0, "")
+    assert not standing.directory.exists()
+    assert verb("down", "--run", standing.run_id).returncode == 2
+
+
+def test_a_killed_keeper_takes_its_children_along_and_clean_does_the_rest(standing: RunState) -> None:
+    os.kill(standing.record.owner.pid, signal.SIGKILL)
+    while standing.alive:
+        pass
+    would = verb("clean", "--dry-run")
+    assert f"would remove {standing.run_id} (small)" in would.stdout
+    assert standing.directory.exists()
+    assert f"removing {standing.run_id} (small)" in verb("clean").stdout
+    assert not standing.directory.exists()
+
+
+def test_a_network_that_cannot_come_up_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object) -> None:
+        raise RunFailed("no room", hint="make some")
+
+    monkeypatch.setattr("testbed.emulation.interfaces.make_veths", fail)
+    with pytest.raises(RunFailed, match="no room") as caught:
+        keeper.bring_up(small_plan("star", hosts=2, driver="netcore"))
+    assert caught.value.hint == "make some"

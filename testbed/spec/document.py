@@ -17,6 +17,7 @@ Scalar = str | int | float | bool | None
 Step = str | int
 
 MOST_NODES = 1_000_000  # after the expansion of aliases
+_MOST_DIGITS = 40
 _TAG = "tag:yaml.org,2002:"
 _SCIENTIFIC = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?(0|[1-9][0-9_]*|0x[0-9a-fA-F]+)")
@@ -187,9 +188,7 @@ def parse(text: str, option: str = "") -> tuple[Node, list[SpecError]]:
         raise Mistake(_syntax(error, option)) from None
     except yaml.reader.ReaderError as error:
         line, column = place(text, error.position)
-        raise _mistake(
-            Mark(line, column, option), "", f"character U+{ord(error.character):04X} is not allowed"
-        ) from None
+        raise _mistake(Mark(line, column, option), "", f"character U+{error.character:04X} is not allowed") from None
     except RecursionError:
         raise _mistake(Mark(1, 1, option), "", "is nested too deeply") from None
     if root is None:
@@ -306,7 +305,7 @@ class _Builder:
                 return None
             case "bool":
                 return text.lower() in ("yes", "true", "on")
-            case "int" if _DECIMAL.fullmatch(text):
+            case "int" if _DECIMAL.fullmatch(text) and len(text) < _MOST_DIGITS:
                 return int(text, 0)
             case "float" if ":" not in text:
                 return float(text.lower().replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))

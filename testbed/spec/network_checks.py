@@ -54,6 +54,8 @@ class Network:
         if self.graph is None:
             return ()
         found: set[int] = set()
+        if not selector:
+            self.findings.add(path, "selects nothing")
         for index, one in enumerate([selector] if isinstance(selector, str) else selector):
             try:
                 found.update(select(self.graph, one))
@@ -101,7 +103,8 @@ def check_network(net: Network) -> None:
         path = ("links", index)
         if link.name is not None and names.setdefault(link.name, index) != index:
             net.findings.add((*path, "name"), f"two entries are called {link.name!r}")
-        if not link.model_fields_set - {"name", "select"}:
+        whole = not net.findings.incomplete(net.findings.place(path)[0])
+        if whole and not link.model_fields_set - {"name", "select"}:
             net.findings.add(
                 path,
                 f"sets nothing: give it one of {', '.join(k for k in fields(LinkSpec) if k not in ('name', 'select'))}",

@@ -4,40 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.spec.errors import SpecError, SpecErrors
-from testbed.spec.reader import read_spec
-
-RIGHT = """\
-name: tour
-engine: emulation
-topology: {kind: fat-tree, k: 4}
-links:
-  - {name: all, select: all, rate: 1Gbps, delay: 10us, queue: 256KiB}
-  - {name: lossy, select: core, ecn: {min: 64KiB, max: 192KiB}, loss: 0.5%}
-workers: {count: 8, placement: spread}
-transport: {kind: roce, mtu: 1024, congestion: dcqcn}
-workload: {kind: collective, algorithm: ring, size: 1MiB, dtype: float32}
-traffic:
-  - {kind: constant, from: h9, to: h12, rate: 100Mbps}
-faults:
-  - {kind: stall, worker: 0, probability: 1%, factor: 20, of: step}
-  - {kind: link-down, select: c0-a0_0, at: 5ms, for: 1ms}
-capture: {select: [h0], snap: 128B}
-limits: {wall: 10min, stall: 30s}
-sweep: {transport.kind: [roce, tcp], links.lossy.loss: [0%, 1%]}
-expect:
-  - {metric: cct_ns.p50, of: {transport.kind: roce}, to: {transport.kind: tcp}, at_most: 1.5}
-"""
-
-
-def mistakes(folder: Path, text: str | bytes, *overrides: str) -> tuple[SpecError, ...]:
-    path = folder / "spec.yaml"
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    try:
-        read_spec(path, overrides)
-    except SpecErrors as errors:
-        return errors.errors
-    return ()
+from .examples import RIGHT, mistakes
 
 
 def edited(before: str, after: str) -> str:

@@ -1,0 +1,142 @@
+"""The command line: one message an error, the contract's exit statuses, and no traceback for anyone's bad input."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import NOT_BUILT, VERBS, run
+
+SMALL = """\
+name: small
+topology: {kind: star, hosts: 4}
+workers: {count: 4}
+workload: {size: 4KiB}
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+def test_a_right_spec_is_ok(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["validate", str(spec)]) == 0
+    assert capsys.readouterr() == (f"{spec}: ok\n", "")
+
+
+def test_mistakes_go_to_stderr_with_status_2_and_the_other_specs_are_still_read(
+    spec: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(SMALL.replace("star", "stra"))
+    assert run(["validate", str(wrong), str(tmp_path / "none.yaml"), str(spec)]) == 2
+    out, err = capsys.readouterr()
+    assert out == f"{spec}: ok\n"
+    first, second, *_ = err.splitlines()
+    assert first.startswith(f"{wrong}:2:18: topology.kind: no topology is called 'stra'")
+    assert first.endswith("(did you mean star?)")
+    assert second.startswith(f"{tmp_path / 'none.yaml'}: cannot be read")
+
+
+def test_overrides_and_the_engine_are_checked_too(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["validate", str(spec), "-S", "workers.count=5", "-S", "seed=2"]) == 2
+    assert "-S workers.count=5: workers.count: 5 workers on 4 hosts" in capsys.readouterr().err
+    assert run(["validate", "--engine", "simulation", str(spec)]) == 2
+
+
+def test_the_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["validate", "--schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "A Testbed spec"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["valdate"], "did you mean `testbed validate`?"),
+        (["validate"], "which spec?"),
+        (["validate", "--nonsense"], "No such option"),
+        (["--nonsense"], "No such option"),
+        (["list", "transport"], "did you mean transports?"),
+        *[([name, "x"], "not supported yet") for name in NOT_BUILT],
+    ],
+)
+def test_a_misused_command_line_ends_with_2_and_a_way_out(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_the_help_names_every_verb(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n  {verb.name}  " in out for verb in VERBS)
+
+
+def test_quiet_and_verbose_may_stand_anywhere(spec: Path) -> None:
+    assert run(["-q", "validate", str(spec)]) == 0
+    assert run(["validate", str(spec), "-v"]) == 0
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("testbed ")
+
+
+def test_an_interrupt_is_130(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("testbed.spec.reader.read_spec", interrupted)
+    assert run(["validate", str(spec)]) == 130
+
+
+def test_a_defect_is_one_line_and_a_log(
+    spec: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("testbed.spec.reader.read_spec", broken)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert run(["validate", str(spec)]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("testbed: unexpected ZeroDivisionError: oh\n")
+    assert "Traceback" not in err
+    (log,) = tmp_path.glob("testbed-*.log")
+    assert "Traceback" in log.read_text()
+    monkeypatch.setenv("TESTBED_DEBUG", "1")
+    assert run(["validate", str(spec)]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_lists_have_a_line_each_and_constants_with_their_source(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "topologies"]) == 0
+    assert any(line.startswith("fat-tree ") for line in capsys.readouterr().out.splitlines())
+    assert run(["list", "transports,congestion", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    mtu = next(p for p in found["transports"][0]["parameters"] if p["name"] == "mtu")
+    assert mtu["default"] == 1024
+    assert {"default", "unit", "source"} <= mtu.keys()
+    assert {"none", "dcqcn"} <= {one["name"] for one in found["congestion"]}
+
+
+def test_the_help_imports_no_heavy_library() -> None:
+    code = (
+        "import sys, testbed.cli; testbed.cli.run(['--help']); print({'numpy', 'pydantic', 'yaml'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.rstrip().endswith("set()")
+
+
+def test_the_module_is_the_command_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed", "--version"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.startswith("testbed ")

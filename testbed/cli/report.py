@@ -28,7 +28,13 @@ def report(
         raise UsageError("several directories have no one place for the page", hint="say where with -o FILE.html")
     from testbed.results.report import make_report  # matplotlib takes most of a second to import
 
-    page = make_report(records)
     path = output or directories[0] / "report.html"
+    if path.exists() and not _is_report(path):
+        raise UsageError(f"{path} exists and is not a report, so it is not overwritten", hint="name another with -o")
+    page = make_report(records)
     write_whole(path, lambda file: file.write(page), UsageError)
     typer.echo(path)
+
+
+def _is_report(path: Path) -> bool:
+    return path.is_file() and b"Testbed report</title>" in path.read_bytes()[:2000]

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from testbed.collective import algorithms_for
 from testbed.plan.model import Plan
+from testbed.plan.predict import buffers
 from testbed.results import model, statistics
 from testbed.results.samples import Evidence, IterationRow, LinkRow, PacketTotals, Samples, Status
 from testbed.results.verdict import Verdict, judge
@@ -36,24 +38,25 @@ def make_result(
     *,
     run_id: str,
     plan: Plan | None = None,
-    size_bytes: int | None = None,
     repeat: int = 0,
     point: Mapping[str, Any] | None = None,
     simulation: model.Simulation | None = None,
 ) -> model.Result:
     """The result of one run, whatever became of it.
 
-    `plan` is None where the run failed before there was one; `size_bytes` is what the collective really moved where
-    the spec does not say (a model's gradients); `point` holds the swept keys with this run's values.
+    `plan` is None where the run failed before there was one; `point` holds the swept keys with this run's values.
     """
     workload = spec.workload if spec.workload and spec.workload.kind == "collective" else None
     ranks = len(plan.placement) if plan else spec.workers.count if spec.workers else None
     measured = [row for row in samples.iterations if not row.warmup]
     times, left_out = timings(measured, _required_ranks(spec, measured, ranks))
     cct = distribution([t.cct_ns for t in times])
-    size = (size_bytes if size_bytes is not None else workload.size_bytes) if workload else None
+    size = workload.size_bytes if workload else None
+    if workload and size is None and plan:  # gradients with a size of their own
+        size = sum(elements * element_bytes for elements, element_bytes in buffers(workload))
+    algorithm = workload.algorithm or algorithms_for(workload.collective)[0] if workload else None
     algbw = algorithm_bandwidth_bps(size, [t.cct_ns for t in times])
-    factor = bus_factors(workload.collective, workload.algorithm, ranks) if workload and ranks else model.BusFactor()
+    factor = bus_factors(workload.collective, algorithm, ranks) if workload and ranks else model.BusFactor()
     asked = workload.iterations if workload else 0
     verdict = judge(samples.evidence, samples.packets, measured=len(times), asked=asked)
     return model.Result(
@@ -66,7 +69,7 @@ def make_result(
         verdict=_verdict_entry(verdict),
         ranks=ranks,
         collective=workload.collective if workload else None,
-        algorithm=workload.algorithm if workload else None,
+        algorithm=algorithm,
         transport=spec.transport.kind if workload else None,
         size_bytes=size,
         iterations=workload.iterations if workload else len(times),

@@ -21,13 +21,16 @@ METRICS = (
 
 
 def write_sweep_csv(path: Path, records: Sequence[RunRecord]) -> None:
-    """Write `path` whole; runs are named relative to its folder. Call it after every run: it replaces the last one."""
+    """Write `path` whole; runs are named relative to its folder. Call it after every run: it replaces the last one.
+
+    Rows come in the order of the directories' names, in whatever order the runs were made.
+    """
     swept = list(dict.fromkeys(key for record in records for key in record.result.point))
 
     def write(file: IO[str]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*swept, *RUN_COLUMNS, *METRICS])
-        for record in records:
+        for record in sorted(records, key=lambda record: record.path):
             writer.writerow(_row(record, swept, path.parent))
 
     write_whole(path, write)

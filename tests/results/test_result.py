@@ -10,6 +10,7 @@ from testbed.results import model
 from testbed.results.result import bus_factors, distribution, make_result, timings, unfinished
 from testbed.results.samples import Evidence, LinkRow, RateProbe, RttProbe
 from testbed.spec.model import Spec
+from testbed.training.digits_mlp import LAYER_ELEMENTS
 
 from .synthetic import a_link, a_plan, a_result, a_row, a_samples, a_spec, iterations
 
@@ -128,9 +129,15 @@ def test_a_single_iteration_has_no_spread() -> None:
 
 def test_a_model_s_gradients_give_the_size() -> None:
     spec = a_spec(workload={"algorithm": "ring", "gradients": "digits-mlp", "iterations": 4})
-    result = make_result(spec, a_samples(), run_id="x", plan=a_plan(spec), size_bytes=4000)
-    assert result.size_bytes == 4000
-    assert result.algbw_bps == round(8 * 4000 / 1.15e-3)
+    result = make_result(spec, a_samples(), run_id="x", plan=a_plan(spec))
+    size_bytes = 4 * sum(LAYER_ELEMENTS)
+    assert result.size_bytes == size_bytes
+    assert result.algbw_bps == round(8 * size_bytes / 1.15e-3)
+
+
+def test_an_algorithm_that_the_spec_leaves_open_is_named() -> None:
+    spec = a_spec(workload={"size": "1MiB", "iterations": 4})
+    assert a_result(spec=spec).algorithm == "ring"
 
 
 def test_background_is_what_is_not_the_job_s() -> None:

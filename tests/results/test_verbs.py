@@ -34,6 +34,19 @@ def test_report_of_several_directories_wants_a_place(
     assert "No such file or directory" in capsys.readouterr().err
 
 
+def test_report_replaces_reports_and_nothing_else(
+    two_runs: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    precious = tmp_path / "notes.html"
+    precious.write_text("mine")
+    assert run(["report", two_runs[0], "-o", str(precious)]) == 2
+    assert "is not a report, so it is not overwritten" in capsys.readouterr().err
+    assert precious.read_text() == "mine"
+    assert run(["report", two_runs[0], "-o", str(tmp_path)]) == 2
+    for _ in range(2):
+        assert run(["report", two_runs[0]]) == 0
+
+
 def test_compare_prints_ratios(two_runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compare", *two_runs]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]

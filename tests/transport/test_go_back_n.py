@@ -234,6 +234,19 @@ def test_a_receiver_that_is_not_ready(code, wait_ns):
     assert (b.counters.extra["rnr_naks"], a.counters.timeouts) == (1, 0)
 
 
+def test_a_gap_before_a_receiver_that_is_not_ready():
+    a, b = pair(rnr_timer=1)
+    a.post_send(1, 1, 9, b"1", 0)
+    a.post_send(2, 1, 9, b"2", 0)
+    _, second = a.transmit(0, 100)
+    b.receive(arrival(0, second), 1)
+    a.receive(arrival(1, b.transmit(1, 1)[0]), 2)  # NAK for the first
+    for burst in a.transmit(2, 100):
+        b.receive(arrival(0, burst), 3)
+    a.receive(arrival(1, b.transmit(3, 1)[0]), 4)  # RNR NAK for the first
+    assert (a.deadline(), a.counters.extra["naks_received"]) == (4 + 10_000, 2)
+
+
 def test_rnr_retries_run_out_unless_they_are_seven():
     for retries, expected in ((2, 3), (7, 50)):
         a, b = pair(rnr_retries=retries, rnr_timer=1)

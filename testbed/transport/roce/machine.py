@@ -26,7 +26,7 @@ from enum import Enum, auto
 from testbed.wire.roce import Position, Verb
 
 
-class Requester(Enum):
+class RequesterState(Enum):
     """States of the sending half."""
 
     READY = auto()
@@ -60,29 +60,30 @@ class Action(Enum):
     FAIL = auto()
 
 
-REQUESTER: dict[tuple[Requester, Heard], tuple[Requester, Action]] = {
-    (Requester.READY, Heard.ASKED): (Requester.WAITING, Action.START_TIMER),
-    (Requester.READY, Heard.SETTLED): (Requester.READY, Action.NOTHING),
-    (Requester.READY, Heard.GAP): (Requester.READY, Action.GO_BACK),
-    (Requester.READY, Heard.NOT_READY): (Requester.HELD, Action.HOLD),
-    (Requester.READY, Heard.REFUSED): (Requester.FAILED, Action.FAIL),
-    (Requester.WAITING, Heard.ASKED): (Requester.WAITING, Action.NOTHING),
-    (Requester.WAITING, Heard.PROGRESS): (Requester.WAITING, Action.START_TIMER),
-    (Requester.WAITING, Heard.SETTLED): (Requester.READY, Action.STOP_TIMER),
-    (Requester.WAITING, Heard.GAP): (Requester.READY, Action.GO_BACK),
-    (Requester.WAITING, Heard.NOT_READY): (Requester.HELD, Action.HOLD),
-    (Requester.WAITING, Heard.REFUSED): (Requester.FAILED, Action.FAIL),
-    (Requester.WAITING, Heard.EXPIRED): (Requester.READY, Action.RETRY),
-    (Requester.HELD, Heard.PROGRESS): (Requester.HELD, Action.NOTHING),
-    (Requester.HELD, Heard.SETTLED): (Requester.HELD, Action.NOTHING),
-    (Requester.HELD, Heard.GAP): (Requester.HELD, Action.NOTHING),
-    (Requester.HELD, Heard.NOT_READY): (Requester.HELD, Action.NOTHING),
-    (Requester.HELD, Heard.REFUSED): (Requester.FAILED, Action.FAIL),
-    (Requester.HELD, Heard.EXPIRED): (Requester.READY, Action.RESUME),
+# What is not here cannot happen: READY has nothing asked for and no timer, HELD sends nothing, FAILED hears nothing.
+REQUESTER: dict[tuple[RequesterState, Heard], tuple[RequesterState, Action]] = {
+    (RequesterState.READY, Heard.ASKED): (RequesterState.WAITING, Action.START_TIMER),
+    (RequesterState.READY, Heard.SETTLED): (RequesterState.READY, Action.NOTHING),
+    (RequesterState.READY, Heard.GAP): (RequesterState.READY, Action.GO_BACK),
+    (RequesterState.READY, Heard.NOT_READY): (RequesterState.HELD, Action.HOLD),
+    (RequesterState.READY, Heard.REFUSED): (RequesterState.FAILED, Action.FAIL),
+    (RequesterState.WAITING, Heard.ASKED): (RequesterState.WAITING, Action.NOTHING),
+    (RequesterState.WAITING, Heard.PROGRESS): (RequesterState.WAITING, Action.START_TIMER),
+    (RequesterState.WAITING, Heard.SETTLED): (RequesterState.READY, Action.STOP_TIMER),
+    (RequesterState.WAITING, Heard.GAP): (RequesterState.READY, Action.GO_BACK),
+    (RequesterState.WAITING, Heard.NOT_READY): (RequesterState.HELD, Action.HOLD),
+    (RequesterState.WAITING, Heard.REFUSED): (RequesterState.FAILED, Action.FAIL),
+    (RequesterState.WAITING, Heard.EXPIRED): (RequesterState.READY, Action.RETRY),
+    (RequesterState.HELD, Heard.PROGRESS): (RequesterState.HELD, Action.NOTHING),
+    (RequesterState.HELD, Heard.SETTLED): (RequesterState.HELD, Action.NOTHING),
+    (RequesterState.HELD, Heard.GAP): (RequesterState.HELD, Action.NOTHING),
+    (RequesterState.HELD, Heard.NOT_READY): (RequesterState.HELD, Action.NOTHING),
+    (RequesterState.HELD, Heard.REFUSED): (RequesterState.FAILED, Action.FAIL),
+    (RequesterState.HELD, Heard.EXPIRED): (RequesterState.READY, Action.RESUME),
 }
 
 
-class Responder(Enum):
+class ResponderState(Enum):
     """States of the receiving half."""
 
     LISTENING = auto()
@@ -110,17 +111,17 @@ class Reaction(Enum):
     ACKNOWLEDGE_AGAIN = auto()
 
 
-RESPONDER: dict[tuple[Responder, Met], tuple[Responder, Reaction]] = {
-    (Responder.LISTENING, Met.EXPECTED): (Responder.LISTENING, Reaction.EXECUTE),
-    (Responder.LISTENING, Met.AHEAD): (Responder.GAP, Reaction.NAK_SEQUENCE),
-    (Responder.LISTENING, Met.BEHIND): (Responder.LISTENING, Reaction.ACKNOWLEDGE_AGAIN),
-    (Responder.LISTENING, Met.UNPOSTED): (Responder.GAP, Reaction.NAK_NOT_READY),
-    (Responder.LISTENING, Met.BROKEN): (Responder.LISTENING, Reaction.NAK_REFUSED),
-    (Responder.GAP, Met.EXPECTED): (Responder.LISTENING, Reaction.EXECUTE),
-    (Responder.GAP, Met.AHEAD): (Responder.GAP, Reaction.IGNORE),
-    (Responder.GAP, Met.BEHIND): (Responder.GAP, Reaction.ACKNOWLEDGE_AGAIN),
-    (Responder.GAP, Met.UNPOSTED): (Responder.GAP, Reaction.NAK_NOT_READY),
-    (Responder.GAP, Met.BROKEN): (Responder.GAP, Reaction.NAK_REFUSED),
+RESPONDER: dict[tuple[ResponderState, Met], tuple[ResponderState, Reaction]] = {
+    (ResponderState.LISTENING, Met.EXPECTED): (ResponderState.LISTENING, Reaction.EXECUTE),
+    (ResponderState.LISTENING, Met.AHEAD): (ResponderState.GAP, Reaction.NAK_SEQUENCE),
+    (ResponderState.LISTENING, Met.BEHIND): (ResponderState.LISTENING, Reaction.ACKNOWLEDGE_AGAIN),
+    (ResponderState.LISTENING, Met.UNPOSTED): (ResponderState.GAP, Reaction.NAK_NOT_READY),
+    (ResponderState.LISTENING, Met.BROKEN): (ResponderState.LISTENING, Reaction.NAK_REFUSED),
+    (ResponderState.GAP, Met.EXPECTED): (ResponderState.LISTENING, Reaction.EXECUTE),
+    (ResponderState.GAP, Met.AHEAD): (ResponderState.GAP, Reaction.IGNORE),
+    (ResponderState.GAP, Met.BEHIND): (ResponderState.GAP, Reaction.ACKNOWLEDGE_AGAIN),
+    (ResponderState.GAP, Met.UNPOSTED): (ResponderState.GAP, Reaction.NAK_NOT_READY),
+    (ResponderState.GAP, Met.BROKEN): (ResponderState.GAP, Reaction.NAK_REFUSED),
 }
 
 # Which packets may follow: by the verb of the message that is under way (None: between messages), those that begin one

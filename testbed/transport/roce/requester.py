@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from testbed.transport.congestion import CongestionControl
 from testbed.transport.endpoint import Buffer, Burst, Counters, Event, Failed, Sent
 from testbed.transport.roce.address import Address
-from testbed.transport.roce.machine import REQUESTER, Action, Heard
-from testbed.transport.roce.machine import Requester as State
+from testbed.transport.roce.machine import REQUESTER, Action, Heard, RequesterState
 from testbed.transport.roce.parameters import FRAME_BYTES, Constants
 from testbed.wire.roce import (
     CREDITS_UNLIMITED,
@@ -75,7 +74,7 @@ class Requester:
         counters: Counters,
         events: list[Event],
     ) -> None:
-        self.state = State.READY
+        self.state = RequesterState.READY
         self.failure = ""
         self._constants = constants
         self._address = address
@@ -100,7 +99,7 @@ class Requester:
 
     def post(self, id: int, tag: int, buffer: Buffer, now: int) -> None:
         """Append a message."""
-        if self.state is State.FAILED:
+        if self.state is RequesterState.FAILED:
             self._events.append(Failed(id, self._address.peer, self.failure))
             return
         view = as_bytes(buffer)
@@ -114,7 +113,7 @@ class Requester:
 
     def fail(self, reason: str) -> None:
         """End all messages with `reason`, and all that will be posted."""
-        self.state, self.failure, self._timer_ns = State.FAILED, reason, None
+        self.state, self.failure, self._timer_ns = RequesterState.FAILED, reason, None
         self._events += [Failed(message.id, self._address.peer, reason) for message in self._messages]
         self._messages.clear()
         self._unacknowledged = self._next = self._highest = self._end
@@ -122,7 +121,11 @@ class Requester:
     def ready_ns(self, now: int) -> int | None:
         """The earliest instant at which a run may leave; None: not before something is heard."""
         outstanding = self._next - self._unacknowledged
-        if self._next == self._end or self.state is State.HELD or outstanding >= self._constants.window_packets:
+        if (
+            self._next == self._end
+            or self.state is RequesterState.HELD
+            or outstanding >= self._constants.window_packets
+        ):
             return None
         rate_bps = self._congestion.rate_bps(now)
         if rate_bps is None:
@@ -185,7 +188,7 @@ class Requester:
             return "bad_syndrome"
         if sequence >= self._highest:
             return "bad_acknowledgement"
-        if sequence < self._unacknowledged or sequence == self._recovering:
+        if sequence < self._unacknowledged or (syndrome == NAK_SEQUENCE and sequence == self._recovering):
             return None  # late, or a duplicate
         self._counters.extra["naks_received"] = self._counters.extra.get("naks_received", 0) + 1
         self._advance(sequence, now)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from testbed.transport.endpoint import Counters, Event, Failed, Received
 from testbed.transport.roce.address import Address
-from testbed.transport.roce.machine import FOLLOWS, RESPONDER, Met, Reaction
-from testbed.transport.roce.machine import Responder as State
+from testbed.transport.roce.machine import FOLLOWS, RESPONDER, Met, Reaction, ResponderState
 from testbed.transport.roce.parameters import Constants
 from testbed.wire.roce import (
     ACKNOWLEDGE,
@@ -59,7 +58,7 @@ class Responder:
         self._address = address
         self._counters = counters
         self._events = events
-        self._state = State.LISTENING
+        self._state = ResponderState.LISTENING
         self._posted: dict[int, deque[_Receive]] = {}  # by tag; with SEND, which names none, all by 0
         self._expected = address.peer_first_psn
         self._messages = 0

@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def compare_runs(
-    directories: Annotated[list[Path], typer.Argument(metavar="DIR DIR...", help="Run directories or sweeps.")],
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Run directories or sweeps.")],
     force: Annotated[bool, typer.Option("--force", help="Take invalid and unfinished runs in.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 def report(
     directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Run directories, sweeps or folders of them.")
+        list[Path], typer.Argument(metavar="DIR", help="Run directories, sweeps or folders of them.")
     ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Where to; default DIR/report.html.")

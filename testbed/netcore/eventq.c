@@ -17,76 +17,106 @@ void eventq_init(struct eventq *queue)
 
 void eventq_destroy(struct eventq *queue)
 {
-    free(queue->heap);
+    free(queue->outward.entries);
+    free(queue->inward.entries);
     eventq_init(queue);
+}
+
+static bool reserve(struct eventq_heap *heap, size_t needed)
+{
+    size_t capacity = heap->capacity ? heap->capacity : 64;
+    while (capacity < needed)
+        capacity *= 2;
+    if (capacity == heap->capacity)
+        return true;
+    struct eventq_entry *entries = realloc(heap->entries, capacity * sizeof *entries);
+    if (!entries)
+        return false;
+    heap->entries = entries;
+    heap->capacity = capacity;
+    return true;
 }
 
 bool eventq_attach(struct eventq *queue, size_t events)
 {
     size_t needed = queue->attached + events;
-    if (needed > queue->capacity) {
-        size_t capacity = queue->capacity ? queue->capacity : 64;
-        while (capacity < needed)
-            capacity *= 2;
-        struct eventq_entry *heap = realloc(queue->heap, capacity * sizeof *heap);
-        if (!heap)
-            return false;
-        queue->heap = heap;
-        queue->capacity = capacity;
-    }
+    if (!reserve(&queue->outward, needed) || !reserve(&queue->inward, needed))
+        return false;
     queue->attached = needed;
     return true;
 }
 
 void eventq_schedule(struct eventq *queue, struct event *event, int64_t at_ns)
 {
-    assert(queue->count < queue->attached);
+    struct eventq_heap *heap = event->inward ? &queue->inward : &queue->outward;
     struct eventq_entry entry = {at_ns, queue->scheduled++, event};
-    size_t hole = queue->count++;
+    assert(heap->count < queue->attached);
+    size_t hole = heap->count++;
     while (hole > 0) {
         size_t parent = (hole - 1) / ARITY;
-        if (!before(&entry, &queue->heap[parent]))
+        if (!before(&entry, &heap->entries[parent]))
             break;
-        queue->heap[hole] = queue->heap[parent];
+        heap->entries[hole] = heap->entries[parent];
         hole = parent;
     }
-    queue->heap[hole] = entry;
+    heap->entries[hole] = entry;
 }
 
-static struct eventq_entry pop(struct eventq *queue)
+static struct eventq_entry pop(struct eventq_heap *heap)
 {
-    struct eventq_entry top = queue->heap[0];
-    struct eventq_entry last = queue->heap[--queue->count];
+    struct eventq_entry top = heap->entries[0];
+    struct eventq_entry last = heap->entries[--heap->count];
     size_t hole = 0;
     for (;;) {
         size_t first = hole * ARITY + 1, least = first;
-        if (first >= queue->count)
+        if (first >= heap->count)
             break;
-        size_t end = first + ARITY < queue->count ? first + ARITY : queue->count;
+        size_t end = first + ARITY < heap->count ? first + ARITY : heap->count;
         for (size_t child = first + 1; child < end; child++)
-            if (before(&queue->heap[child], &queue->heap[least]))
+            if (before(&heap->entries[child], &heap->entries[least]))
                 least = child;
-        if (!before(&queue->heap[least], &last))
+        if (!before(&heap->entries[least], &last))
             break;
-        queue->heap[hole] = queue->heap[least];
+        heap->entries[hole] = heap->entries[least];
         hole = least;
     }
-    queue->heap[hole] = last;
+    heap->entries[hole] = last;
     return top;
+}
+
+/* The heap that holds the next event, or NULL. */
+static struct eventq_heap *next_heap(struct eventq *queue)
+{
+    struct eventq_heap *outward = &queue->outward, *inward = &queue->inward;
+    if (!inward->count)
+        return outward->count ? outward : NULL;
+    return outward->count && before(&outward->entries[0], &inward->entries[0]) ? outward : inward;
+}
+
+static int64_t first_ns(const struct eventq_heap *heap)
+{
+    return heap->count ? heap->entries[0].at_ns : EVENTQ_NEVER;
 }
 
 int64_t eventq_next_ns(const struct eventq *queue)
 {
-    return queue->count ? queue->heap[0].at_ns : EVENTQ_NEVER;
+    int64_t outward_ns = first_ns(&queue->outward), inward_ns = first_ns(&queue->inward);
+    return outward_ns < inward_ns ? outward_ns : inward_ns;
+}
+
+int64_t eventq_wake_ns(const struct eventq *queue)
+{
+    return first_ns(&queue->outward);
 }
 
 size_t eventq_run(struct eventq *queue, int64_t until_ns, size_t limit)
 {
     size_t fired = 0;
-    while (fired < limit && eventq_next_ns(queue) <= until_ns && queue->count) {
-        struct eventq_entry next = pop(queue);
+    for (struct eventq_heap *heap; fired < limit && (heap = next_heap(queue)); fired++) {
+        if (heap->entries[0].at_ns > until_ns)
+            break;
+        struct eventq_entry next = pop(heap);
         next.event->fire(next.event, next.at_ns);
-        fired++;
     }
     return fired;
 }

@@ -17,6 +17,7 @@
 
 struct event {
     void (*fire)(struct event *event, int64_t at_ns);
+    bool inward; /* changes nothing outside: a loop need not wake up for it, only fire it before what is due later */
 };
 
 struct eventq_entry {
@@ -25,10 +26,15 @@ struct eventq_entry {
     struct event *event;
 };
 
-struct eventq {
-    struct eventq_entry *heap; /* 4-ary, smallest (at_ns, order) first */
+struct eventq_heap {
+    struct eventq_entry *entries; /* 4-ary, smallest (at_ns, order) first */
     size_t count;
     size_t capacity;
+};
+
+struct eventq {
+    struct eventq_heap outward;
+    struct eventq_heap inward;
     size_t attached;
     uint64_t scheduled;
 };
@@ -44,6 +50,9 @@ void eventq_schedule(struct eventq *queue, struct event *event, int64_t at_ns);
 
 /* The earliest instant at which something is due, or EVENTQ_NEVER. */
 int64_t eventq_next_ns(const struct eventq *queue);
+
+/* The earliest instant at which something is due that shows outside, or EVENTQ_NEVER. */
+int64_t eventq_wake_ns(const struct eventq *queue);
 
 /* Fire what is due at or before `until_ns`, at most `limit` events; returns how many. */
 size_t eventq_run(struct eventq *queue, int64_t until_ns, size_t limit);

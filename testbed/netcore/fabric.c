@@ -205,12 +205,15 @@ static void on_wake(struct fabric *fabric)
     pthread_mutex_unlock(&fabric->lock);
 }
 
-/* Wait for frames until something is due. */
+/* Wait for frames until something is due. What shows nothing outside waits for what does, unless a NIC is to drain. */
 static int wait_ready(struct fabric *fabric, struct epoll_event *ready)
 {
-    int64_t next_ns = eventq_next_ns(&fabric->events), wait_ns = 0;
+    int64_t next_ns = fabric->paused_count ? eventq_next_ns(&fabric->events) : eventq_wake_ns(&fabric->events);
+    int64_t wait_ns = 0;
     if (next_ns != EVENTQ_NEVER) {
-        wait_ns = next_ns - clock_monotonic_ns();
+        int64_t now_ns = clock_monotonic_ns();
+        int64_t earliest_ns = fabric->woke_ns + FABRIC_WAKE_NS;
+        wait_ns = (next_ns > earliest_ns ? next_ns : earliest_ns) - now_ns;
         wait_ns = wait_ns > 0 ? wait_ns : 0;
     }
     struct timespec timeout = {wait_ns / NS_PER_S, wait_ns % NS_PER_S};
@@ -221,7 +224,8 @@ static int loop(struct fabric *fabric)
 {
     struct epoll_event ready[READY_MAX];
     while (!atomic_load(&fabric->stopping)) {
-        eventq_run(&fabric->events, clock_monotonic_ns(), FABRIC_EVENT_BATCH);
+        fabric->woke_ns = clock_monotonic_ns();
+        eventq_run(&fabric->events, fabric->woke_ns, FABRIC_EVENT_BATCH);
         flush_kept(fabric);
         if (fabric->paused_count)
             resume_paused(fabric);

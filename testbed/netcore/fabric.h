@@ -13,6 +13,7 @@
 
 #define FABRIC_READ_BATCH 64    /* frames read from one port before others get their turn */
 #define FABRIC_EVENT_BATCH 256  /* events fired before kept packets are written and ports are read */
+#define FABRIC_WAKE_NS 20000    /* what is due is run at most this often: a wake-up costs as much as ten packets */
 #define FABRIC_NIC_BYTES (UINT64_C(4) << 20) /* queue of a host's NIC above which its TAP is read no more */
 
 struct fabric;
@@ -51,6 +52,7 @@ struct fabric {
     size_t kept_count;
     size_t paused_count;
     int epoll;
+    int64_t woke_ns; /* when what is due was last run */
     int wake;
     atomic_bool stopping;
     pthread_mutex_t lock; /* of what follows */

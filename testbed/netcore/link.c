@@ -48,14 +48,14 @@ void link_set(struct link *link, const struct link_parameters *parameters)
     bool same_loss = link->parameters.to_bad == parameters->to_bad && link->parameters.to_good == parameters->to_good;
     link->parameters = *parameters;
     if (!same_loss) {
-        uint64_t draw = random_draw(link->keys[RANDOM_LOSS_START], link->departures);
+        uint64_t draw = random_draw(link->keys[RANDOM_LOSS_START], link->served);
         link->bad = random_chance(draw, random_threshold(parameters->loss_mean));
     }
 }
 
 static uint64_t draw(const struct link *link, enum random_stream stream)
 {
-    return random_draw(link->keys[stream], link->departures);
+    return random_draw(link->keys[stream], link->served);
 }
 
 /* A double's 53 bits are enough for an interpolated probability. */
@@ -70,18 +70,79 @@ static double ecn_probability(const struct link *link)
     return of->ecn_probability * (double)(queued - of->ecn_min_bytes) / (double)(of->ecn_max_bytes - of->ecn_min_bytes);
 }
 
+static bool lost(struct link *link)
+{
+    uint64_t chance = draw(link, RANDOM_LOSS);
+    link->bad = link->bad ? !random_chance(chance, link->parameters.to_good)
+                          : random_chance(chance, link->parameters.to_bad);
+    return link->bad;
+}
+
+/* Flip one bit of the transport's payload; of a frame without one, a bit of what it has after the Ethernet header. */
+static void corrupt(struct link *link, struct packet *packet)
+{
+    const struct frame_layout *layout = &packet->layout;
+    uint32_t from = ETHERNET_BYTES, to = packet->length;
+    if (layout->transport) {
+        from = layout->payload < layout->end ? layout->payload : layout->transport;
+        to = layout->end;
+    }
+    if (from >= to)
+        return;
+    uint64_t bit = random_below(draw(link, RANDOM_CORRUPT_PLACE), (uint64_t)(to - from) * 8);
+    packet->frame[from + bit / 8] ^= (uint8_t)(1u << bit % 8);
+    packet->flags |= PACKET_CORRUPTED;
+    COUNT(link, packet, corrupted, 1);
+}
+
+/* Put a packet on the wire, where it will be at `at_ns`: its serialisation is done then, and the delay begins. */
+static void propagate(struct link *link, struct packet *packet, int64_t at_ns)
+{
+    const struct link_parameters *of = &link->parameters;
+    if (of->corrupt && random_chance(draw(link, RANDOM_CORRUPT), of->corrupt))
+        corrupt(link, packet);
+    int64_t arrival_ns = at_ns + of->delay_ns;
+    if (of->jitter_ns) {
+        uint64_t range_ns = 2 * (uint64_t)of->jitter_ns + 1;
+        arrival_ns += (int64_t)random_below(draw(link, RANDOM_JITTER), range_ns) - of->jitter_ns;
+        arrival_ns = arrival_ns < at_ns ? at_ns : arrival_ns;
+    }
+    if (!of->reorder && arrival_ns < link->last_arrival_ns)
+        arrival_ns = link->last_arrival_ns;
+    link->last_arrival_ns = arrival_ns;
+    packet->due_ns = arrival_ns;
+    eventq_schedule(link->events, &packet->event, arrival_ns);
+    if (of->duplicate && random_chance(draw(link, RANDOM_DUPLICATE), of->duplicate)) {
+        struct packet *copy = packet_copy(link->pool, packet);
+        if (!copy) {
+            link->pool_exhausted++;
+            return;
+        }
+        COUNT(link, copy, duplicated, 1);
+        if (copy->flags & PACKET_CORRUPTED)
+            COUNT(link, copy, corrupted, 1);
+        eventq_schedule(link->events, &copy->event, arrival_ns);
+    }
+}
+
+/* Serialise a packet. Its arrival is known and scheduled at once, so that no loop has to wake up for the end of service. */
 static void serve(struct link *link, struct packet *packet, int64_t start_ns)
 {
-    uint64_t bits = (packet->length + WIRE_OVERHEAD_BYTES) * UINT64_C(8);
-    uint64_t scaled = (packet->length + WIRE_OVERHEAD_BYTES) * NS_PER_S_AS_BITS + link->remainder;
+    uint64_t wire_bytes = packet->length + WIRE_OVERHEAD_BYTES;
+    uint64_t scaled = wire_bytes * NS_PER_S_AS_BITS + link->remainder;
     int64_t duration_ns = (int64_t)(scaled / link->parameters.rate_bps);
     link->remainder = scaled % link->parameters.rate_bps;
     link->busy_ns += duration_ns;
-    link->run_bits += bits;
+    link->run_bits += wire_bytes * 8;
     packet->run = link->run;
     packet->run_bits = link->run_bits;
     link->in_service = packet;
+    link->in_service_lost = lost(link);
+    link->service_end.inward = !link->in_service_lost;
     eventq_schedule(link->events, &link->service_end, start_ns + duration_ns);
+    if (!link->in_service_lost)
+        propagate(link, packet, start_ns + duration_ns);
+    link->served++;
 }
 
 void link_send(struct link *link, struct packet *packet, int64_t now_ns)
@@ -119,81 +180,21 @@ void link_send(struct link *link, struct packet *packet, int64_t now_ns)
     }
 }
 
-static bool lost(struct link *link)
-{
-    uint64_t chance = draw(link, RANDOM_LOSS);
-    link->bad = link->bad ? !random_chance(chance, link->parameters.to_good)
-                          : random_chance(chance, link->parameters.to_bad);
-    return link->bad;
-}
-
-/* Flip one bit of the transport's payload; of a frame without one, a bit of what it has after the Ethernet header. */
-static void corrupt(struct link *link, struct packet *packet)
-{
-    const struct frame_layout *layout = &packet->layout;
-    uint32_t from = ETHERNET_BYTES, to = packet->length;
-    if (layout->transport) {
-        from = layout->payload < layout->end ? layout->payload : layout->transport;
-        to = layout->end;
-    }
-    if (from >= to)
-        return;
-    uint64_t bit = random_below(draw(link, RANDOM_CORRUPT_PLACE), (uint64_t)(to - from) * 8);
-    packet->frame[from + bit / 8] ^= (uint8_t)(1u << bit % 8);
-    packet->flags |= PACKET_CORRUPTED;
-    COUNT(link, packet, corrupted, 1);
-}
-
-/* Send a packet off on the wire at `now_ns`, its serialisation done. */
-static void depart(struct link *link, struct packet *packet, int64_t now_ns)
-{
-    const struct link_parameters *of = &link->parameters;
-    struct packet *copy = NULL;
-    if (packet->epoch != link->epoch) {
-        COUNT(link, packet, dropped_down, 1);
-        packet_free(link->pool, packet);
-    } else if (lost(link)) {
-        COUNT(link, packet, dropped_loss, 1);
-        packet_free(link->pool, packet);
-    } else {
-        if (of->corrupt && random_chance(draw(link, RANDOM_CORRUPT), of->corrupt))
-            corrupt(link, packet);
-        int64_t at_ns = now_ns + of->delay_ns;
-        if (of->jitter_ns) {
-            at_ns += (int64_t)random_below(draw(link, RANDOM_JITTER), 2 * (uint64_t)of->jitter_ns + 1) - of->jitter_ns;
-            at_ns = at_ns < now_ns ? now_ns : at_ns;
-        }
-        if (!of->reorder && at_ns < link->last_arrival_ns)
-            at_ns = link->last_arrival_ns;
-        link->last_arrival_ns = at_ns;
-        if (of->duplicate && random_chance(draw(link, RANDOM_DUPLICATE), of->duplicate)) {
-            copy = packet_copy(link->pool, packet);
-            link->pool_exhausted += !copy;
-        }
-        packet->due_ns = at_ns;
-        eventq_schedule(link->events, &packet->event, at_ns);
-        if (copy) {
-            COUNT(link, copy, duplicated, 1);
-            if (copy->flags & PACKET_CORRUPTED)
-                COUNT(link, copy, corrupted, 1);
-            copy->due_ns = at_ns;
-            eventq_schedule(link->events, &copy->event, at_ns);
-        }
-    }
-    link->departures++;
-}
-
 static void on_service_end(struct event *event, int64_t at_ns)
 {
     struct link *link = CONTAINER_OF(event, struct link, service_end);
     struct packet *done = link->in_service;
+    bool done_lost = link->in_service_lost;
     struct packet *next = packet_take(&link->queue);
     link->in_service = NULL;
     if (next) {
         link->queued_bytes -= next->length;
         serve(link, next, at_ns);
     }
-    depart(link, done, at_ns);
+    if (done_lost) {
+        COUNT(link, done, dropped_loss, 1);
+        packet_free(link->pool, done);
+    }
 }
 
 static void on_arrival(struct event *event, int64_t at_ns)

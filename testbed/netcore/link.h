@@ -79,14 +79,15 @@ struct link {
     uint64_t queued_bytes;
     uint64_t max_queued_bytes;
     struct packet *in_service;
+    bool in_service_lost;
     struct event service_end;
     uint64_t remainder; /* of the last serialisation time, in 1 / rate ns */
     int64_t last_arrival_ns;
     int64_t busy_ns;
     uint32_t run;
     uint64_t run_bits;
-    uint64_t arrivals; /* packets that entered the queue, numbered from 0 */
-    uint64_t departures;
+    uint64_t arrivals; /* packets that were not turned away, numbered from 0 */
+    uint64_t served;   /* of those, the ones whose service has begun */
     bool bad; /* state of the loss chain */
     uint64_t keys[RANDOM_STREAMS];
     struct link_counts counts[LINK_CLASSES];

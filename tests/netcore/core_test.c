@@ -211,7 +211,7 @@ static void test_events_fire_by_time_then_by_order_of_scheduling(void)
     CHECK(eventq_attach(&queue, EVENTS));
     struct numbered *all = calloc(EVENTS, sizeof *all);
     for (uint64_t i = 0; i < EVENTS; i++) {
-        all[i] = (struct numbered){{fire_in_order}, i};
+        all[i] = (struct numbered){{fire_in_order, i % 3 == 0}, i};
         eventq_schedule(&queue, &all[i].event, (int64_t)random_below(next_random(), 500));
     }
     last_ns = -1;
@@ -219,7 +219,7 @@ static void test_events_fire_by_time_then_by_order_of_scheduling(void)
     CHECK(last_ns == 249 && eventq_next_ns(&queue) == 250);
     CHECK(eventq_run(&queue, 250, 1) == 1);
     eventq_run(&queue, INT64_MAX, SIZE_MAX);
-    CHECK(queue.count == 0 && eventq_next_ns(&queue) == EVENTQ_NEVER);
+    CHECK(eventq_next_ns(&queue) == EVENTQ_NEVER);
     eventq_destroy(&queue);
     free(all);
 }

@@ -1,0 +1,351 @@
+"""The fabric process with real TAPs in namespaces of its own: rate, delay, loss, order, capture, faults, clean-up."""
+
+import hashlib
+import json
+import math
+import os
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rig import Host, Rig, fabric_process, run, wait_until
+
+from testbed.emulation.fabric import network_namespace
+from testbed.emulation.fabric_client import Counts, FabricConfig, FabricLink, LinkEnd, total
+from testbed.errors import RunFailed
+from testbed.topology.graph import Ecn, LinkParameters, Loss
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root for network namespaces and TAP devices"),
+]
+
+PAYLOAD_BYTES = 1000
+WIRE_BYTES = PAYLOAD_BYTES + 42 + 24
+FRAME_BYTES = PAYLOAD_BYTES + 42
+SIGMAS = 5.0
+
+
+def numbered(first: int, count: int) -> bytes:
+    return b"".join(struct.pack("!I", number) + bytes(PAYLOAD_BYTES - 4) for number in range(first, first + count))
+
+
+def numbers(data: bytes) -> list[int]:
+    return [struct.unpack_from("!I", data, start)[0] for start in range(0, len(data), PAYLOAD_BYTES)]
+
+
+def check_balance(counts: Counts) -> None:
+    dropped = counts.dropped_queue + counts.dropped_loss + counts.dropped_down
+    assert counts.entered + counts.duplicated == counts.packets + dropped + counts.in_flight
+
+
+@pytest.mark.parametrize("segmentation", ["auto", "off"])
+@pytest.mark.parametrize(("packets", "rate_bps"), [(16, 20_000_000), (1000, 100_000_000)])
+def test_a_train_arrives_at_the_rate(tmp_path: Path, packets: int, rate_bps: int, segmentation: str) -> None:
+    with Rig(tmp_path, LinkParameters(rate_bps, 100_000), segmentation=segmentation) as rig:  # type: ignore[arg-type]
+        sender, receiver = rig.hosts
+        measured = []
+        for _ in range(5):
+            sender.send(receiver, numbered(0, packets), PAYLOAD_BYTES)
+            arrivals = receiver.receive(packets * PAYLOAD_BYTES)
+            assert numbers(b"".join(arrival.data for arrival in arrivals)) == list(range(packets))
+            behind = sum(len(arrival.data) // PAYLOAD_BYTES for arrival in arrivals[1:])
+            measured.append(behind * WIRE_BYTES * 8 * 1e9 / (arrivals[-1].at_ns - arrivals[0].at_ns))
+        assert statistics.median(measured) == pytest.approx(rate_bps, rel=0.03)
+        counters = rig.fabric.counters()[0]
+        if packets == 1000:
+            assert counters.measured_bps == pytest.approx(rate_bps, rel=0.03)
+        assert counters.job.packets == 5 * packets == counters.job.bytes // FRAME_BYTES
+        assert counters.job.dropped_queue == 0  # a host's own port holds its sender back
+        assert counters.ring_dropped == counters.malformed == counters.write_errors == 0
+
+
+@pytest.mark.parametrize("delay_ns", [0, 200_000, 5_000_000])
+def test_the_median_delay_of_a_link_alone(tmp_path: Path, delay_ns: int) -> None:
+    with Rig(tmp_path, LinkParameters(10**9, delay_ns)) as rig:
+        sender, receiver = rig.hosts
+        for number in range(100):
+            sender.send(receiver, numbered(number, 1), PAYLOAD_BYTES)
+            receiver.receive(PAYLOAD_BYTES)
+        late_ns = rig.fabric.counters()[0].late_p50_ns
+        assert late_ns is not None
+        assert late_ns <= max(50_000, delay_ns // 20)
+        rig.fabric.mark()
+        assert rig.fabric.counters()[0].late_p50_ns is None
+
+
+@pytest.mark.parametrize("loss", [Loss(0.02), Loss(0.05, 6.0)])
+def test_loss_is_within_its_bounds_and_the_same_for_the_same_seed(tmp_path: Path, loss: Loss) -> None:
+    packets, fates = 20_000, []
+    for _ in range(2):
+        with Rig(tmp_path, LinkParameters(500_000_000, 50_000, loss=loss), seed=5) as rig:
+            sender, receiver = rig.hosts
+            got: list[int] = []
+            for first in range(0, packets, 1000):
+                sender.send(receiver, numbered(first, 1000), PAYLOAD_BYTES)
+                lost = 0
+                while lost + len(got) < first + 1000:
+                    got += numbers(b"".join(arrival.data for arrival in receiver.receive(1)))
+                    if rig.fabric.in_flight() == (0, 0):
+                        lost = rig.fabric.counters()[0].all.dropped_loss
+            counts = rig.fabric.counters()[0].all
+            assert len(got) == counts.packets == packets - counts.dropped_loss
+            assert got == sorted(got)
+            check_balance(counts)
+            fates.append(got)
+    sigma = math.sqrt(packets * loss.mean * (1 - loss.mean) * (2 * loss.burst_packets - 1))
+    assert abs(packets - len(fates[0]) - packets * loss.mean) <= SIGMAS * sigma
+    assert fates[0] == fates[1]
+
+
+def test_jitter_keeps_the_order_and_delays(tmp_path: Path) -> None:
+    parameters = LinkParameters(100_000_000, 2_000_000, jitter_ns=1_000_000)
+    with Rig(tmp_path, parameters) as rig:
+        sender, receiver = rig.hosts
+        sender.send(receiver, numbered(0, 500), PAYLOAD_BYTES)
+        arrivals = receiver.receive(500 * PAYLOAD_BYTES)
+        assert numbers(b"".join(arrival.data for arrival in arrivals)) == list(range(500))
+
+
+def test_corruption_is_stopped_by_the_receiver_and_duplicates_arrive(tmp_path: Path) -> None:
+    parameters = LinkParameters(200_000_000, 50_000, corrupt=0.05, duplicate=0.1)
+    with Rig(tmp_path, parameters) as rig:
+        sender, receiver = rig.hosts
+        sender.send(receiver, numbered(0, 2000), PAYLOAD_BYTES)
+        arrivals = receiver.receive(2000 * PAYLOAD_BYTES * 2, quiet_s=0.5)
+        counts = rig.fabric.counters()[0].all
+        data = b"".join(arrival.data for arrival in arrivals)
+        assert counts.corrupted > 50
+        assert counts.duplicated > 100
+        assert len(data) // PAYLOAD_BYTES == 2000 + counts.duplicated - counts.corrupted
+        assert all(not any(data[start + 4 : start + PAYLOAD_BYTES]) for start in range(0, len(data), PAYLOAD_BYTES))
+        snmp = [line.split() for line in receiver.command("cat", "/proc/net/snmp").splitlines() if line[:4] == "Udp:"]
+        assert dict(zip(*snmp, strict=True))["InCsumErrors"] == str(counts.corrupted)
+
+
+def test_super_packets_cross_the_kernel_whole_where_it_can(tmp_path: Path) -> None:
+    """At 10 Gb/s packets are due faster than the loop wakes up, so they are joined; marks and sizes keep them apart."""
+    with Rig(tmp_path, LinkParameters(10**10, 10_000)) as rig:
+        sender, receiver = rig.hosts
+        sender.send(receiver, numbered(0, 600), PAYLOAD_BYTES)
+        arrivals = receiver.receive(600 * PAYLOAD_BYTES)
+        assert numbers(b"".join(arrival.data for arrival in arrivals)) == list(range(600))
+        if not rig.segmentation:
+            pytest.skip("this kernel has no UDP segmentation in TUN (Linux 6.2)")
+        assert max(len(arrival.data) for arrival in arrivals) > 5 * PAYLOAD_BYTES
+        assert {arrival.segment_bytes for arrival in arrivals} <= {0, PAYLOAD_BYTES}
+
+
+TCP_SERVER = """
+import hashlib, socket
+listener = socket.create_server(("", 5001))
+print("up", flush=True)
+connection, _ = listener.accept()
+digest = hashlib.sha256()
+while data := connection.recv(1 << 20):
+    digest.update(data)
+print(digest.hexdigest())
+"""
+
+TCP_CLIENT = """
+import socket, sys
+socket.create_connection((sys.argv[1], 5001), 10).sendall(sys.stdin.buffer.read())
+"""
+
+
+def test_tcp_gets_through_in_super_packets(tmp_path: Path) -> None:
+    data = os.urandom(3_000_000)
+    with Rig(tmp_path, LinkParameters(400_000_000, 100_000, loss=Loss(0.001), corrupt=0.001)) as rig:
+        sender, receiver = rig.hosts
+        server = subprocess.Popen(
+            ["ip", "netns", "exec", receiver.netns, sys.executable, "-c", TCP_SERVER], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert server.stdout
+            assert server.stdout.readline() == "up\n"
+            command = ["ip", "netns", "exec", sender.netns, sys.executable, "-c", TCP_CLIENT, receiver.ip]
+            subprocess.run(command, input=data, timeout=60, check=True)
+            digest = server.communicate(timeout=30)[0].strip()
+        finally:
+            server.kill()
+            server.wait()
+        assert digest == hashlib.sha256(data).hexdigest()
+        counters = rig.fabric.counters()
+        assert counters[0].job.packets > 2000
+        assert counters[0].job.dropped_loss + counters[0].job.corrupted > 0
+        assert all(link.malformed == 0 for link in counters)
+
+
+def test_a_down_cable_loses_and_an_up_one_carries(tmp_path: Path) -> None:
+    with Rig(tmp_path, LinkParameters(100_000_000, 100_000)) as rig:
+        sender, receiver = rig.hosts
+        rig.fabric.link_down(0)
+        sender.send(receiver, numbered(0, 10), PAYLOAD_BYTES)
+        wait_until("the drops are counted", lambda: rig.fabric.counters()[0].all.dropped_down == 10)
+        rig.fabric.link_up(0)
+        sender.send(receiver, numbered(10, 10), PAYLOAD_BYTES)
+        arrivals = receiver.receive(10 * PAYLOAD_BYTES)
+        assert numbers(b"".join(arrival.data for arrival in arrivals)) == list(range(10, 20))
+        check_balance(total(rig.fabric.counters()))
+
+
+def test_parameters_change_while_packets_are_inside(tmp_path: Path) -> None:
+    slow, fast = LinkParameters(1_000_000, 1000), LinkParameters(10**9, 1000)
+    with Rig(tmp_path, slow) as rig:
+        sender, receiver = rig.hosts
+        sender.send(receiver, numbered(0, 200), PAYLOAD_BYTES)  # 1.7 s at the slow rate
+        wait_until("packets are inside", lambda: rig.fabric.in_flight()[1] > 100)
+        before = time.monotonic()
+        rig.fabric.set_link(0, fast)
+        arrivals = receiver.receive(200 * PAYLOAD_BYTES)
+        assert time.monotonic() - before < 0.5
+        assert numbers(b"".join(arrival.data for arrival in arrivals)) == list(range(200))
+
+
+def test_both_directions_of_a_port_are_captured(tmp_path: Path) -> None:
+    with Rig(tmp_path, LinkParameters(100_000_000, 100_000)) as rig:
+        first, second = rig.hosts
+        target = tmp_path / "h0.pcap"
+        rig.fabric.capture_start("h0", 0, str(target), snap_bytes=64)
+        first.send(second, numbered(0, 3), PAYLOAD_BYTES)
+        second.receive(3 * PAYLOAD_BYTES)
+        second.send(first, numbered(7, 2), PAYLOAD_BYTES)
+        first.receive(2 * PAYLOAD_BYTES)
+        now = time.time()
+        rig.fabric.capture_stop()
+        data = target.read_bytes()
+        magic, major, minor, _, _, snap, link_type = struct.unpack_from("=IHHIIII", data)
+        assert (magic, major, minor, snap, link_type) == (0xA1B23C4D, 2, 4, 64, 1)
+        offset, seen = 24, []
+        while offset < len(data):
+            seconds, nanoseconds, kept, length = struct.unpack_from("=IIII", data, offset)
+            frame = data[offset + 16 : offset + 16 + kept]
+            seen.append((frame[29], struct.unpack_from("!I", frame, 42)[0], kept, length))
+            assert 0 <= now - (seconds + nanoseconds / 1e9) < 5
+            offset += 16 + kept
+        assert seen == [
+            *[(1, number, 64, FRAME_BYTES) for number in range(3)],
+            *[(2, number, 64, FRAME_BYTES) for number in (7, 8)],
+        ]
+        with pytest.raises(RunFailed, match="File exists"):
+            rig.fabric.capture_start("h0", 0, str(target), snap_bytes=64)
+
+
+def test_marks_and_drops_of_a_switch_queue(tmp_path: Path) -> None:
+    """h0 sends over a fast cable into a namespace that bridges it to a slow one, as a switch would."""
+    tag = f"fw{os.getpid():x}"
+    names = {kind: f"{tag}-{kind}" for kind in ("a", "b", "s")}
+    ecn = Ecn(20 * FRAME_BYTES, 20 * FRAME_BYTES, 1.0)
+    fast = LinkParameters(10**9, 10_000)
+    slow = LinkParameters(20_000_000, 10_000, queue_bytes=60 * FRAME_BYTES, ecn=ecn)
+    hosts = [Host(names["a"], 0), Host(names["b"], 1)]
+    ports = [LinkEnd("s0", i + 1, f"s0-eth{i + 1}", names["s"], host=False) for i in range(2)]
+    links = (
+        FabricLink(0, hosts[0].end, ports[0], fast),
+        FabricLink(1, ports[0], hosts[0].end, fast),
+        FabricLink(2, ports[1], hosts[1].end, slow),
+        FabricLink(3, hosts[1].end, ports[1], slow),
+    )
+    for name in names.values():
+        run("ip", "netns", "add", name)
+    try:
+        with fabric_process(tmp_path, FabricConfig(1, 1, links, spray=True)) as (_, fabric, _):
+            for host in hosts:
+                host.bring_up(1500)
+            hosts[0].knows(hosts[1])
+            with network_namespace(names["s"]):
+                for port in ports:
+                    run("ip", "link", "set", "dev", port.interface, "up")
+                switch = subprocess.Popen(
+                    [sys.executable, "-c", FORWARD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                )
+            try:
+                assert switch.stdout
+                assert switch.stdout.readline() == b"up\n"
+                hosts[0].send(hosts[1], numbered(0, 100), PAYLOAD_BYTES, tos=2)
+                arrivals = hosts[1].receive(100 * PAYLOAD_BYTES, quiet_s=0.3)
+                counters = {link.index: link for link in fabric.counters()}
+                marked = sum(len(a.data) // PAYLOAD_BYTES for a in arrivals if a.tos & 3 == 3)
+                got = sum(len(a.data) // PAYLOAD_BYTES for a in arrivals)
+                assert counters[2].job.entered == 100 == got + counters[2].job.dropped_queue
+                assert counters[2].job.dropped_queue > 20
+                assert counters[2].max_queue_bytes == 60 * FRAME_BYTES
+                assert marked == counters[2].job.ecn_marked > 30
+                fabric.link_down(1)
+                carrier = f"/sys/class/net/{ports[1].interface}/carrier"
+                assert run("ip", "netns", "exec", names["s"], "cat", carrier) == "0\n"
+                fabric.link_up(1)
+                assert run("ip", "netns", "exec", names["s"], "cat", carrier) == "1\n"
+                sources = {bytes.fromhex(line.decode())[11] & 15 for line in switch.communicate(b"", timeout=5)[0].split()}
+                assert len(sources) == 16  # sprayed: 100 draws of 16 miss one with a chance of 2.5 %, seed 1 does not
+            finally:
+                switch.kill()
+                switch.wait()
+                for host in hosts:
+                    host.socket.close()
+    finally:
+        for name in names.values():
+            run("ip", "netns", "del", name)
+
+
+FORWARD = """
+import select, socket, sys
+ports = [socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) for _ in range(2)]
+for i, port in enumerate(ports):
+    port.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)
+    port.bind((f"s0-eth{i + 1}", 0))
+print("up", flush=True)
+seen = []
+while sys.stdin not in (ready := select.select([*ports, sys.stdin], [], [])[0]):
+    for port in ready:
+        frame, address = port.recvfrom(65536)
+        if address[2] != socket.PACKET_OUTGOING:
+            ports[1 - ports.index(port)].send(frame)
+            seen.append(frame[:12].hex())
+print("\\n".join(seen))
+"""
+
+
+def test_nothing_is_left_when_the_run_dies(tmp_path: Path) -> None:
+    with Rig(tmp_path, LinkParameters(10**9)) as rig:
+        host = rig.hosts[0]
+        assert host.end.interface in host.command("ip", "-br", "link")
+        rig.fabric.channel.close()
+        rig.process.wait(5)
+        assert rig.process.returncode == 0
+        assert host.end.interface not in host.command("ip", "-br", "link")
+
+
+def test_nothing_is_left_when_the_fabric_is_killed(tmp_path: Path) -> None:
+    with Rig(tmp_path, LinkParameters(10**9)) as rig:
+        host = rig.hosts[0]
+        rig.process.send_signal(signal.SIGKILL)
+        rig.process.wait(5)
+        assert host.end.interface not in host.command("ip", "-br", "link")
+        with pytest.raises(RunFailed):
+            rig.fabric.mark()
+
+
+def test_a_fabric_that_cannot_start_says_why(tmp_path: Path) -> None:
+    end = LinkEnd("h0", 0, "h0-eth0", "there-is-no-such-namespace", host=True)
+    config = FabricConfig(1, 1, (FabricLink(0, end, end, LinkParameters(10**9)),))
+    assert FabricConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    with (
+        pytest.raises(RunFailed, match="there-is-no-such-namespace"),
+        fabric_process(tmp_path, config),
+    ):
+        pass
+
+
+def test_a_request_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    with Rig(tmp_path, LinkParameters(10**9)) as rig:
+        with pytest.raises(RunFailed, match="h9"):
+            rig.fabric.capture_start("h9", 0, "/nowhere", 64)
+        with pytest.raises(RunFailed, match="burst"):
+            rig.fabric.set_link(0, LinkParameters(10**9, loss=Loss(0.9, 2.0)))
+        rig.fabric.mark()

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from testbed.transport.endpoint import Peer
 
-_FIRST_QUEUE_PAIR = (
-    0x100  # source: 0 and 1 are management's (IBTA); the rest of the low ones are left to the imagination
-)
+_FIRST_QUEUE_PAIR = 0x100  # our choice; 0 and 1 are management's (IBTA)
 
 
 @dataclass(frozen=True, slots=True)

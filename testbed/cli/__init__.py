@@ -12,6 +12,7 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, NoReturn
 
 import typer
@@ -45,7 +46,7 @@ VERBS = (
     Verb("clean", "clean", "Remove what dead runs left behind."),
 )
 NOT_BUILT = ("sweep", "p4", "trace", "remote")
-_VERBOSITY = ("-q", "--quiet", "-v", "--verbose")
+_VERBOSITY = {"-q": "quiet", "--quiet": "quiet", "-v": "verbose", "--verbose": "verbose"}
 _ClickException = typer.BadParameter.__mro__[2]  # click's own or the copy that newer typers bring
 
 
@@ -95,13 +96,19 @@ def _app(arguments: list[str]) -> tuple[typer.Typer, list[str]]:
         hint = f"did you mean `testbed {near[0]}`?" if near else "`testbed --help` lists the verbs"
         raise UsageError(f"there is no verb {name!r}", hint=hint)
     _module(module).register(app)
-    before, after = arguments[:position], arguments[position + 1 :]
-    if name == "exec":
-        return app, arguments
-    plain = after[: after.index("--")] if "--" in after else after
-    moved = [word for word in plain if word in _VERBOSITY]
+    return app, with_verbosity(app, arguments[:position], name, arguments[position + 1 :])
+
+
+def with_verbosity(app: typer.Typer, before: list[str], name: str, after: list[str]) -> list[str]:
+    """The command line with -q and -v, wherever they stand, where they are understood: of `exec`, only before it."""
+    plain = [] if name == "exec" else after[: after.index("--")] if "--" in after else after
+    flags = [word for word in (*before, *plain) if word in _VERBOSITY]
+    takes = {
+        parameter for command in app.registered_commands for parameter in signature(command.callback or main).parameters
+    }
+    own = [flag for flag in flags if _VERBOSITY[flag] in takes]
     kept = [word for word in plain if word not in _VERBOSITY]
-    return app, [*before, *moved, name, *kept, *after[len(plain) :]]
+    return [*before, *(flag for flag in flags if flag not in before), name, *own, *kept, *after[len(plain) :]]
 
 
 def _module(name: str) -> Any:

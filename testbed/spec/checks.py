@@ -6,15 +6,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from testbed.collective import ALGORITHMS, algorithms_for
-from testbed.plugins import PluginError, is_reference, load
+from testbed.collective import ALGORITHMS, algorithms_for, generate
+from testbed.errors import TestbedError, UsageError
+from testbed.plugins import is_reference
 from testbed.results.model import Result
 from testbed.spec.errors import closest, listed
 from testbed.spec.findings import Findings
 from testbed.spec.model import COLLECTIVE_KEYS, ExpectSpec, Spec, WorkloadSpec
 from testbed.spec.network_checks import MTU_BYTES, Network, check_network, network
 from testbed.spec.words import branches
-from testbed.training import GRADIENTS, is_stored
+from testbed.training import GRADIENTS, buffer_elements, is_stored
 from testbed.units import shown
 from testbed.wire.roce import MTUS
 
@@ -164,22 +165,25 @@ def _check_workload(spec: Spec, workload: WorkloadSpec, findings: Findings) -> N
         return
     if "command" in given:
         findings.add(("workload", "command"), "goes with kind: command", "kind: command", at_key=True)
-    _check_algorithm(workload, findings)
+    ranks = spec.workers.count if spec.workers is not None else 2
+    _check_algorithm(workload, ranks, findings)
     _check_size(workload, findings)
     if spec.workers is not None and not 0 <= workload.root < spec.workers.count:
         last = spec.workers.count - 1
         findings.add(("workload", "root"), f"there is no rank {workload.root}: ranks are 0 to {last}")
 
 
-def _check_algorithm(workload: WorkloadSpec, findings: Findings) -> None:
+def _check_algorithm(workload: WorkloadSpec, ranks: int, findings: Findings) -> None:
     name, path = workload.algorithm, ("workload", "algorithm")
     if name is None:
         return
     if is_reference(name):
         try:
-            load(name)
-        except PluginError as error:
+            generate(workload.collective, name, ranks, workload.root if 0 <= workload.root < ranks else 0)
+        except TestbedError as error:
             findings.add(path, error.message)
+        except Exception as error:  # one's own generator may raise anything
+            findings.add(path, f"{name} failed: {type(error).__name__}: {error}")
         return
     serving = algorithms_for(workload.collective)
     if name.endswith(".xml"):
@@ -199,6 +203,11 @@ def _check_size(workload: WorkloadSpec, findings: Findings) -> None:
         message = f"{workload.gradients!r} is neither {', '.join(GRADIENTS)} nor a .npy or .npz file"
         findings.add(("workload", "gradients"), message, closest(workload.gradients, GRADIENTS))
         return
+    if file:
+        try:
+            buffer_elements(workload.gradients)
+        except UsageError as error:
+            findings.add(("workload", "gradients"), error.message.removeprefix("gradients: "))
     if workload.gradients == "random" and size is None:
         findings.add(path, "is missing: how many bytes the collective moves, e.g. size: 1MiB")
     elif workload.gradients != "random" and not file and size is not None:

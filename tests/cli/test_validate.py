@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
-from testbed.cli import NOT_BUILT, VERBS, run
+from testbed.cli import NOT_BUILT, VERBS, run, with_verbosity
 
 SMALL = """\
 name: small
@@ -82,6 +83,16 @@ def test_the_help_names_every_verb(arguments: list[str], capsys: pytest.CaptureF
 def test_quiet_and_verbose_may_stand_anywhere(spec: Path) -> None:
     assert run(["-q", "validate", str(spec)]) == 0
     assert run(["validate", str(spec), "-v"]) == 0
+
+
+def test_a_verb_that_has_its_own_quiet_is_told_too() -> None:
+    app = typer.Typer()
+
+    @app.command("hush")
+    def hush(quiet: bool = False) -> None: ...
+
+    assert with_verbosity(app, ["-q"], "hush", ["x", "-v", "--", "-q"]) == ["-q", "-v", "hush", "-q", "x", "--", "-q"]
+    assert with_verbosity(app, [], "exec", ["h0", "ls", "-v"]) == ["exec", "h0", "ls", "-v"]
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from testbed.spec.errors import SpecErrors
@@ -160,11 +161,28 @@ def test_files_are_found_beside_the_spec_before_the_current_folder(
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
-    (here / "g.npy").touch()
+    np.save(here / "g.npy", np.ones(8, np.float32))
     edit = ["workload={gradients: g.npy}"]
     assert read_spec(small, edit).workload.gradients == str(here / "g.npy")  # type: ignore[union-attr]
-    (tmp_path / "g.npy").touch()
+    np.save(tmp_path / "g.npy", np.ones(8, np.float32))
     assert read_spec(small, edit).workload.gradients == str(tmp_path / "g.npy")  # type: ignore[union-attr]
+
+
+def test_a_gradients_file_that_is_none_is_told(small: Path) -> None:
+    (small.parent / "g.npy").write_text("no numbers")
+    with pytest.raises(SpecErrors, match=r"workload\.gradients: .*g\.npy cannot be read"):
+        read_spec(small, ["workload={gradients: g.npy}"])
+
+
+def test_an_own_algorithm_is_proved(small: Path) -> None:
+    (small.parent / "mine.py").write_text(
+        "from testbed.collective.schedule import Schedule, transfers, COPY\n"
+        "def nothing(collective, ranks, root):\n"
+        "    return Schedule(collective, 'nothing', ranks, 1, transfers(0, 0, 1, 0, COPY))\n"
+    )
+    with pytest.raises(SpecErrors) as caught:
+        read_spec(small, ["workload.algorithm=mine.py:nothing"])
+    assert [error.key for error in caught.value.errors] == ["workload.algorithm"]
 
 
 def test_the_words_of_a_command_that_name_files_are_found_too(small: Path) -> None:

@@ -13,6 +13,7 @@ from testbed.transport.roce.address import address
 
 from .pump import Network, endpoints, impaired
 
+pytestmark = pytest.mark.slow
 unhurried = settings(deadline=None, max_examples=50)  # the machine may be busy with something else
 
 MTU = 256

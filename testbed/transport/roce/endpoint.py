@@ -46,8 +46,8 @@ class _QueuePair:
 class RoceEndpoint:
     """A `testbed.transport.endpoint.Endpoint` of reliable connections with go-back-N.
 
-    counters.naks and .cnps count those sent; extra has naks_received, cnps_received, rnr_naks (sent) and, for each kind
-    of bad packet, `bad_...`; all of these are in counters.malformed.
+    counters.naks (without RNR NAKs) and .cnps count those sent; extra has rnr_naks (sent), naks_received, cnps_received
+    and, for each kind of bad packet, `bad_...`; all of these last are in counters.malformed.
     """
 
     def __init__(self, path: Path, rank: int, peers: Sequence[Peer], settings: Settings, seed: int) -> None:

@@ -90,7 +90,10 @@ class Responder:
         syndrome, psn = CREDITS_UNLIMITED, self._expected - 1
         if self._nak is not None:
             syndrome, psn = self._nak, self._expected
-            self._counters.naks += 1
+            if syndrome >> 5 == RNR_NAK >> 5:
+                self._counters.extra["rnr_naks"] = self._counters.extra.get("rnr_naks", 0) + 1
+            else:
+                self._counters.naks += 1
         self._acknowledge, self._nak, self._since_acknowledged = False, None, 0
         aeth = Aeth(syndrome, self._messages & 0xFFFFFF)
         return encode(Header(ACKNOWLEDGE, self._address.remote_qp, psn & 0xFFFFFF, aeth=aeth))
@@ -135,7 +138,6 @@ class Responder:
             return refused.reason
         if incoming is None:
             self._react(Met.UNPOSTED)
-            self._counters.extra["rnr_naks"] = self._counters.extra.get("rnr_naks", 0) + 1
             return None
         self._react(Met.EXPECTED)
         start = incoming.first + incoming.filled
@@ -174,7 +176,7 @@ class Responder:
         if ends and header.immediate != incoming.receive.tag:
             raise _RefusedError(NAK_INVALID_REQUEST, "bad_tag")
         if self._incoming is None:
-            self._posted[self._key(incoming.receive.tag)].popleft()
+            self._take_posted(incoming.receive)
         self._incoming = incoming
         return incoming
 
@@ -189,6 +191,12 @@ class Responder:
         if header.reth.address + header.reth.length > receive.view.nbytes:
             raise _RefusedError(NAK_REMOTE_ACCESS, "bad_access")
         return _Incoming(Verb.WRITE, receive, header.reth.address, header.reth.length)
+
+    def _take_posted(self, receive: _Receive) -> None:
+        queue = self._posted[self._key(receive.tag)]
+        queue.popleft()
+        if not queue:
+            del self._posted[self._key(receive.tag)]
 
     def _complete(self, incoming: _Incoming) -> None:
         self._incoming = None

@@ -11,6 +11,7 @@ import heapq
 import ipaddress
 import json
 import select
+import signal
 import socket
 import sys
 import time
@@ -206,6 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--control", type=Path, required=True, help="the run's control socket")
     parser.add_argument("--namespaces", type=json.loads, required=True, help="host -> network namespace, as JSON")
     arguments = parser.parse_args(argv)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt ends it without a word
     try:
         plan = from_json(json.loads(arguments.plan.read_text()))
         clock = ModelClock(time.monotonic_ns(), plan.dilation)

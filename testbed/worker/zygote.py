@@ -7,6 +7,7 @@ the others need not wait for it, and to go when the last one has gone.
 import contextlib
 import gc
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -36,6 +37,7 @@ def run_ranks(shared: Shared, control: Path, namespaces: Mapping[int, str]) -> i
         if child == 0:
             os._exit(_guarded(rank, partial(_be_rank, shared, control, rank, parent, namespaces.get(rank))))
         children[child] = rank
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it outlives them
     worst = 0
     while children:
         child, status = os.wait()
@@ -45,6 +47,7 @@ def run_ranks(shared: Shared, control: Path, namespaces: Mapping[int, str]) -> i
 
 
 def _be_rank(shared: Shared, control: Path, rank: int, parent: int, namespace: str | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt ends it without a word
     process.die_with_parent(parent)
     process.name_process(f"rank{rank}")
     process.sharpen_timers()

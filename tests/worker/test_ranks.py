@@ -218,3 +218,12 @@ def test_a_plan_without_a_workload_is_refused(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "testbed.worker", "--plan", str(tmp_path / "plan.json"), "--control", "x"]
     done = subprocess.run([*argv, "--namespaces", "{}"], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (2, "worker: the plan has no workload\n")
+
+
+def test_an_interrupt_ends_all_without_a_word(tmp_path: Path) -> None:
+    with Ranks(make_plan(2, loopback=True), tmp_path) as ranks:
+        for pid in (ranks.process.pid, *(channel.hello["pid"] for channel in ranks.channels.values())):
+            os.kill(pid, signal.SIGINT)
+        ranks.process.wait(5)
+        assert ranks.log.read_text() == ""
+        ranks.channels.clear()

@@ -1,12 +1,28 @@
-"""Builds the native core; everything else about the package is in pyproject.toml."""
+"""Builds the native core and puts the shipped folders into the package; all else is in pyproject.toml."""
 
+import shutil
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
 
 CORE = Path("testbed/netcore")
+SHARED_FOLDERS = ("controller", "experiments")  # found again by `testbed.resources`
+
+
+class BuildWithShared(build_py):
+    """Copies the folders that stand beside the package in a checkout into the wheel."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            for name in SHARED_FOLDERS:
+                target = Path(self.build_lib, "testbed", "share", name)
+                shutil.copytree(name, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+
 
 setup(
+    cmdclass={"build_py": BuildWithShared},
     ext_modules=[
         Extension(
             "testbed.netcore._core",
@@ -15,5 +31,5 @@ setup(
             define_macros=[("_GNU_SOURCE", None)],
             extra_compile_args=["-std=c11", "-O3", "-Wall", "-Wextra"],
         )
-    ]
+    ],
 )

@@ -47,7 +47,10 @@ def choices(datapath, entry, group):
     parser = datapath.ofproto_parser
     if entry.kind == "spray":
         chosen = [
-            (parser.OFPMatch(reg1=group, eth_src=(f"00:00:00:00:00:{v:02x}", "00:00:00:00:00:0f")), v % len(entry.ports))
+            (
+                parser.OFPMatch(reg1=group, eth_src=(f"00:00:00:00:00:{v:02x}", "00:00:00:00:00:0f")),
+                v % len(entry.ports),
+            )
             for v in range(SPRAY_VALUES)
         ]
     else:

@@ -55,7 +55,9 @@ class Routes:
         """prefix -> Entry while the cables `down` are down; where the plan did not foresee the set, cable by cable."""
         result = dict(self._base[switch])
         exact = self._alternates.get(frozenset(down))
-        for change in [exact] if exact is not None else [self._alternates.get(frozenset([c]), {}) for c in sorted(down)]:
+        for change in (
+            [exact] if exact is not None else [self._alternates.get(frozenset([c]), {}) for c in sorted(down)]
+        ):
             result.update(change.get(switch, {}))
         return result
 

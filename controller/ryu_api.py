@@ -25,7 +25,6 @@ except ImportError:  # classic ryu
     PACKAGE = "ryu"
 
 
-
 def handles(event, states):
     """`set_ev_cls`, but an exception in the handler is logged and reported.
 

@@ -1,12 +1,19 @@
 """`testbed run`: an experiment from its spec to a table, with progress on a terminal."""
 
 import json
+import logging
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from testbed.run.experiment import Outcome
+    from testbed.spec.sweep import Point
+
+_PIPE_WIDTH = 160  # of tables where nobody looks at a terminal
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +27,7 @@ def register(app: typer.Typer) -> None:
         out: Annotated[Path | None, typer.Option(help="The run directory (default: runs/NAME/TIME-ID).")] = None,
         capture: Annotated[list[str] | None, typer.Option(metavar="SELECT", help="Capture these ports.")] = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print result.json instead of the table.")] = False,
-        quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress.")] = False,
+        strict: Annotated[bool, typer.Option(help="An expectation that cannot be decided counts as refuted.")] = False,
     ) -> int:
         """Run an experiment and print what it measured."""
         from testbed.doctor.capacity import capabilities
@@ -29,9 +36,9 @@ def register(app: typer.Typer) -> None:
 
         overrides = [*(settings or []), *([f"capture.select={json.dumps(capture)}"] if capture else [])]
         experiment = read_experiment(spec, overrides, engine)
-        with _Progress(quiet=quiet or as_json) as progress:
+        with _Progress(quiet=as_json or logging.getLogger("testbed").level >= logging.ERROR) as progress:
             machine = capabilities(progress.stage)
-            outcome = run_experiment(experiment, machine, out, progress)
+            outcome = run_experiment(experiment, machine, out, progress, strict=strict)
         if as_json:
             print(json.dumps([r.model_dump(mode="json", by_alias=True) for r in outcome.results], indent=1))
         else:
@@ -39,14 +46,12 @@ def register(app: typer.Typer) -> None:
         return outcome.exit_status
 
 
-def _print(outcome: object) -> None:
+def _print(outcome: "Outcome") -> None:
     from rich.console import Console
 
     from testbed.results.table import result_table
-    from testbed.run.experiment import Outcome
 
-    assert isinstance(outcome, Outcome)
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
     console.print(result_table(outcome.results))
     for judgement in outcome.judgements:
         console.print(f"expect: {judgement}", soft_wrap=True)
@@ -75,11 +80,9 @@ class _Progress:
     def __exit__(self, *_: object) -> None:
         self._clear()
 
-    def point(self, number: int, of: int, point: object) -> None:
-        from testbed.results.table import plain
-        from testbed.spec.sweep import Point
+    def point(self, number: int, of: int, point: "Point") -> None:
+        from testbed.results.reading import plain
 
-        assert isinstance(point, Point)
         self._points_done, self._points = number, of
         if of > 1:
             values = " ".join(f"{key}={plain(value)}" for key, value in point.values.items())

@@ -38,7 +38,7 @@ _ROUND_TRIPS = 101
 _COLD_START = 2000  # packets-hops a second assumed before anything is known
 
 
-def capabilities(say: Callable[[str], None] = lambda what: None) -> Capabilities:
+def capabilities(say: Callable[[str], None]) -> Capabilities:
     """This machine's, measured now if they never were; raises MachineLacks without root."""
     known = load_capabilities()
     if known is None:

@@ -21,7 +21,7 @@ _LIMIT_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing looked for. `cost`: what its lack means; `mend`: the line that mends it; needed: `run` fails without."""
+    """One thing looked for: what its lack costs, the line that mends it, and whether `run` is lost without."""
 
     name: str
     found: bool

@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from testbed import netcore
 from testbed.emulation import namespaces
@@ -39,13 +40,14 @@ class Offered:
 class Load:
     """Flows between pairs of hosts; `netns` and `addresses` by host."""
 
-    def __init__(self, pairs: Sequence[tuple[str, str]], netns: Mapping[str, str], addresses: Mapping[str, str]) -> None:
+    def __init__(
+        self, pairs: Sequence[tuple[str, str]], netns: Mapping[str, str], addresses: Mapping[str, str]
+    ) -> None:
         self._pairs = pairs
         self._sockets: dict[str, socket.socket] = {}
         self._ip = {host: int(ipaddress.IPv4Address(addresses[host])) for pair in pairs for host in pair}
         for host in self._ip:
-            address = addresses[host]
-            self._sockets[host] = namespaces.inside(netns[host], lambda address=address: udp_socket(address, PORT))
+            self._sockets[host] = namespaces.inside(netns[host], partial(udp_socket, addresses[host], PORT))
         self._slots = memoryview(bytearray(_SLOTS * netcore.SLOT_BYTES))
         self._run = bytes(RUN_PACKETS * PACKET_BYTES)
 
@@ -78,7 +80,10 @@ class Load:
         for _ in range(count):
             began = time.monotonic_ns()
             self._one(source, target)
-            if self._await(target) and (self._one(target, source), self._await(source))[1]:
+            if not self._await(target):
+                continue
+            self._one(target, source)
+            if self._await(source):
                 times.append(time.monotonic_ns() - began)
         return round(statistics.median(times)) if times else _ECHO_LIMIT_NS
 

@@ -90,7 +90,7 @@ class Conductor:
             if now >= self._wall_deadline:
                 raise LimitReached(
                     f"the run's limit of {self._wall_limit_s:g} s of real time was reached: {what()}",
-                    hint="raise limits.wall, lower workload.iterations, or look at `testbed plan` for the expected time",
+                    hint="raise limits.wall or lower workload.iterations; `testbed plan` tells the time to expect",
                 )
             if now >= deadline:
                 raise LimitReached(f"nothing came within {timeout_s:g} s: {what()}")

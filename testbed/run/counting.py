@@ -17,7 +17,7 @@ class Tally:
 
     links: tuple[LinkRow, ...] = ()
     switches: tuple[SwitchRow, ...] = ()
-    packets: PacketTotals = PacketTotals()
+    packets: PacketTotals = field(default_factory=PacketTotals)
     bytes_on_wire: int = 0
     payload_bytes: int = 0
     unmodelled_drops: dict[str, int] = field(default_factory=dict)
@@ -79,8 +79,8 @@ def packet_totals(
 ) -> PacketTotals:
     """The job's wire packets.
 
-    ranks: how much each counter of the ranks rose, summed. Where they cannot count wire packets themselves (kernel TCP),
-    the hosts' own links do: what entered the network at hosts, and what was handed to them.
+    ranks: how much each counter of the ranks rose, summed. Where they cannot count wire packets (kernel TCP), the
+    hosts' own links do: what entered the network at hosts, and what was handed to them.
     """
     links = list(links)
     sent, received = ranks.get("sent_packets", 0), ranks.get("received_packets", 0)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from os import environ
 from pathlib import Path
+from typing import Protocol
 
 from testbed.emulation.state import RunState
 from testbed.errors import ExpectationRefuted, Interrupted, InvalidMeasurement, TestbedError, UsageError
@@ -22,15 +23,15 @@ from testbed.results.model import Result
 from testbed.results.reading import RunRecord, read_run
 from testbed.results.result import make_result, unfinished
 from testbed.results.rundir import RUNS, RunDirectory
-from testbed.results.sweepcsv import write_sweep_csv
 from testbed.results.samples import Samples
+from testbed.results.sweepcsv import write_sweep_csv
 from testbed.run.emulated import EmulatedRun, Progress
 from testbed.spec.reader import Experiment
 from testbed.spec.resolved import resolved_text
 from testbed.spec.sweep import Point
 
 
-class ExperimentProgress(Progress):
+class ExperimentProgress(Progress, Protocol):
     """Told which run of how many begins."""
 
     def point(self, number: int, of: int, point: Point) -> None: ...
@@ -44,6 +45,7 @@ class Outcome:
     results: tuple[Result, ...]
     judgements: tuple[Judgement, ...]
     error: TestbedError | None  # the first of a run that failed
+    strict: bool  # what could not be decided counts as refuted
 
     @property
     def exit_status(self) -> int:
@@ -52,7 +54,8 @@ class Outcome:
             return self.error.exit_status
         if any(result.verdict.value == "invalid" for result in self.results):
             return InvalidMeasurement.exit_status
-        refuted = any(judgement.outcome == "refuted" for judgement in self.judgements)
+        refuting = ("refuted", "undecided") if self.strict else ("refuted",)
+        refuted = any(judgement.outcome in refuting for judgement in self.judgements)
         return ExpectationRefuted.exit_status if refuted else 0
 
 
@@ -61,6 +64,8 @@ def run_experiment(
     capabilities: Capabilities,
     out: Path | None,
     progress: ExperimentProgress,
+    *,
+    strict: bool = False,
 ) -> Outcome:
     """Run every point. Raises UsageError where the directory cannot be had; failures of runs are in the outcome."""
     directory, several = _directory(experiment, out), len(experiment.points) > 1
@@ -76,8 +81,9 @@ def run_experiment(
             write_sweep_csv(directory / "sweep.csv", records)
         if isinstance(error, Interrupted):
             break
+    records.sort(key=lambda record: record.path)  # as written, not as they were run
     judgements = judge_expectations(experiment.spec.expect, records)
-    return Outcome(directory, tuple(record.result for record in records), tuple(judgements), first_error)
+    return Outcome(directory, tuple(record.result for record in records), tuple(judgements), first_error, strict)
 
 
 def _directory(experiment: Experiment, out: Path | None) -> Path:
@@ -91,9 +97,7 @@ def _directory(experiment: Experiment, out: Path | None) -> Path:
     return RUNS / experiment.spec.name / f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
-def _run_point(
-    point: Point, capabilities: Capabilities, place: Path, progress: Progress
-) -> TestbedError | None:
+def _run_point(point: Point, capabilities: Capabilities, place: Path, progress: Progress) -> TestbedError | None:
     """Run one point into `place`; returns the error that ended it early."""
     spec = point.spec
     state = RunState.create("run", spec.name, place.absolute())
@@ -121,6 +125,4 @@ def _run_point(
 
 
 def _result(point: Point, plan: Plan | None, samples: Samples, run_id: str) -> Result:
-    return make_result(
-        point.spec, samples, run_id=run_id, plan=plan, repeat=point.repeat, point=point.values
-    )
+    return make_result(point.spec, samples, run_id=run_id, plan=plan, repeat=point.repeat, point=point.values)

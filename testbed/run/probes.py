@@ -1,4 +1,4 @@
-"""Measures the idle network before anything else runs on it: round trips against the model, and rates by timed messages.
+"""Measures the idle network before anything else runs on it: round trips against the model, rates by timed messages.
 
 Pairs of ranks are chosen so that the longest path is timed and links of every kind are crossed. A 16-packet message
 shows a shaper that lets bursts through, a 1,000-packet one its lasting rate.
@@ -7,11 +7,12 @@ shows a shaper that lets bursts through, a 1,000-packet one its lasting rate.
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from testbed.plan.model import Plan
 from testbed.plan.paths import Paths
 from testbed.results.samples import RateProbe, RttProbe
-from testbed.run.channel import Channel
+from testbed.run.channel import Channel, Message
 from testbed.topology.graph import Link
 
 ROUND_TRIPS = 21
@@ -40,14 +41,14 @@ def probe(plan: Plan, ranks: dict[int, Channel], probes: Probes) -> None:
     for source, target in pairs(plan, paths):
         there, back = _path(plan, paths, source, target), _path(plan, paths, target, source)
         names = plan.placement[source], plan.placement[target]
-        answer = _ask(plan, ranks[source], op="rtt", peer=target, count=ROUND_TRIPS, bytes=payload_bytes)
+        answer = _ask(ranks[source], op="rtt", peer=target, count=ROUND_TRIPS, bytes=payload_bytes)
         probes.lost += answer["lost"]
         if answer["round_trips_ns"]:
             modelled_ns = one_way_ns(there, payload_bytes) + one_way_ns(back, ANSWER_BYTES)
             probes.rtt.append(RttProbe(*names, round(statistics.median(answer["round_trips_ns"])), modelled_ns))
-        for packets in TRAINS:
-            packets = min(packets, _most_without_drops(there, payload_bytes))
-            answer = _ask(plan, ranks[source], op="train", peer=target, packets=packets, bytes=payload_bytes)
+        held = _most_without_drops(there, payload_bytes)
+        for packets in sorted({min(train, held) for train in TRAINS}):
+            answer = _ask(ranks[source], op="train", peer=target, packets=packets, bytes=payload_bytes)
             if answer["measured_bps"] is not None:
                 rate_bps = min(link.parameters.rate_bps for link in there)
                 probes.rates.append(RateProbe(*names, packets, answer["measured_bps"], rate_bps))
@@ -90,11 +91,11 @@ def _most_without_drops(links: list[Link], payload_bytes: int) -> int:
     """How many packets sent at once the path holds: where a link is slower than the one before, its queue must."""
     narrow = [
         after.parameters.queue_bytes // (payload_bytes + ETHERNET_IP_UDP_BYTES)
-        for before, after in zip(links, links[1:], strict=False)
+        for before, after in pairwise(links)
         if after.parameters.rate_bps < before.parameters.rate_bps
     ]
     return max(1, min(narrow, default=max(TRAINS)))
 
 
-def _ask(plan: Plan, channel: Channel, **request: object) -> dict[str, object]:
+def _ask(channel: Channel, **request: object) -> Message:
     return channel.request(request, _ANSWER_S)

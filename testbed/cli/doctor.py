@@ -1,0 +1,68 @@
+"""`testbed doctor`: what this machine has, lacks and can carry."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from testbed.doctor.facts import Fact
+    from testbed.plan.model import Capabilities
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command("doctor")
+    def doctor(
+        as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+        again: Annotated[bool, typer.Option(help="Measure anew what this machine carries.")] = False,
+    ) -> int:
+        """What this machine has, lacks and can carry; exit status 3 if something needed is missing."""
+        from testbed.doctor import load_capabilities
+        from testbed.doctor.capacity import measure
+        from testbed.doctor.facts import look
+        from testbed.doctor.store import save_capabilities
+        from testbed.errors import MachineLacks
+
+        facts = look()
+        missing = [fact for fact in facts if fact.needed and not fact.found]
+        measured = None if again else load_capabilities()
+        if measured is None and not missing:
+            measured = measure()
+            save_capabilities(measured)
+        if as_json:
+            print(
+                json.dumps(
+                    {"facts": [asdict(f) for f in facts], "capabilities": measured and asdict(measured)}, indent=1
+                )
+            )
+        else:
+            _print(facts, measured)
+        return MachineLacks.exit_status if missing else 0
+
+
+def _print(facts: "Sequence[Fact]", measured: "Capabilities | None") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("", "what", "here", "what its lack costs", "what mends it", box=None, pad_edge=False)
+    for fact in facts:
+        mark = "ok" if fact.found else "NEEDED" if fact.needed else "-"
+        lack = ("", "") if fact.found else (fact.cost, fact.mend)
+        table.add_row(mark, fact.name, fact.detail, *lack)
+    console = Console(highlight=False)
+    console.print(table)
+    if measured is not None:
+        tc = measured.netem and measured.datapath == "kernel"
+        console.print(
+            f"\ncarries {measured.packet_hops_per_s:,.0f} packet-hops/s over a shaped k=4 fat-tree; a hop comes "
+            f"{measured.hop_excess_ns / 1000:,.0f} us late (real time)\n"
+            f"uses Open vSwitch's {measured.datapath} datapath, and for links "
+            f"{'tc (the fabric where they are impaired)' if tc else 'the fabric'}"
+        )
+    else:
+        console.print("\nwhat it carries cannot be measured until the above is mended")

@@ -45,11 +45,14 @@ class Framing:
         """A message's data packets on the wire."""
         return size_bytes + self.packets(size_bytes) * self.header_bytes + self.first_bytes + self.last_bytes
 
+    def first_packet_bytes(self, size_bytes: int) -> int:
+        """The first of them."""
+        return self.full_bytes + self.first_bytes if self.packets(size_bytes) > 1 else self.wire_bytes(size_bytes)
+
     def last_packet_bytes(self, size_bytes: int) -> int:
         """The last of them."""
-        packets = self.packets(size_bytes)
-        payload = size_bytes - (packets - 1) * self.payload_bytes
-        return payload + self.header_bytes + self.last_bytes + (self.first_bytes if packets == 1 else 0)
+        before = (self.packets(size_bytes) - 1) * self.full_bytes
+        return self.wire_bytes(size_bytes) - before - (self.first_bytes if before else 0)
 
 
 def framing(transport: TransportSpec, path: Path) -> Framing:

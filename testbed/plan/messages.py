@@ -47,8 +47,8 @@ def messages(schedule: Schedule, buffers: Sequence[Buffer]) -> Iterator[tuple[Ki
 
 def least_cost(route: Route, framing: Framing, size_bytes: int) -> Cost:
     """Store and forward, packet by packet: one link does all of them, each other link at least one."""
-    total, last = framing.wire_bytes(size_bytes), framing.last_packet_bytes(size_bytes)
-    first = min(total, framing.full_bytes)
+    total = framing.wire_bytes(size_bytes)
+    first, last = framing.first_packet_bytes(size_bytes), framing.last_packet_bytes(size_bytes)
     per_byte = [NS_PER_BYTE_BPS / rate for rate in route.rates_bps]
     # In a flow shop, every way through packets and links that never steps back is a lower bound. These take the first
     # packet to link b, all packets over it, and the last one on; on equal links b at the end is exact.

@@ -1,0 +1,27 @@
+"""Specs, plans and machines for the tests of the plan."""
+
+from dataclasses import replace
+from typing import Any
+
+from testbed.plan import DEFAULT_CAPABILITIES, Plan, plan
+from testbed.spec.model import Spec
+
+STOCK = replace(DEFAULT_CAPABILITIES, datapath="kernel", netem=True, packet_hops_per_s=1e6, hop_excess_ns=20_000)
+
+
+def spec(**keys: Any) -> Spec:
+    return Spec.model_validate({"name": "t", "topology": {"kind": "fat-tree", "k": 4}, **keys})
+
+
+def planned(machine: Any = DEFAULT_CAPABILITIES, **keys: Any) -> Plan:
+    return plan(spec(**keys), machine)
+
+
+def star(ranks: int, **keys: Any) -> dict[str, Any]:
+    """A star of equal links of 1 Gb/s and 1 us, ranks on all hosts."""
+    return {
+        "topology": {"kind": "star", "hosts": ranks},
+        "links": [{"rate": "1Gbps", "delay": "1us"}],
+        "workers": {"count": ranks},
+        **keys,
+    }

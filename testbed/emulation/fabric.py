@@ -11,12 +11,14 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+from testbed.emulation import namespaces
 from testbed.emulation.fabric_client import FabricConfig, LinkEnd, parameters
-from testbed.netcore import Fabric, enter_netns, open_tap, set_carrier, set_timer_slack
+from testbed.errors import TestbedError
+from testbed.netcore import Fabric, open_tap, set_carrier, set_timer_slack
 from testbed.run.channel import Channel, ChannelClosed, Message
 from testbed.topology.graph import LinkParameters
 
@@ -24,6 +26,7 @@ TIMER_SLACK_NS = 1
 REALTIME_PRIORITY = 1
 IDLE_WAIT_S = 3600.0  # for requests; the end of the channel is noticed at once
 TX_DROPPED_COLUMN = 11  # of /proc/net/dev, after the interface's name
+T = TypeVar("T")
 
 
 class FabricProcess:
@@ -62,8 +65,8 @@ class FabricProcess:
         key = end.node, end.port
         if key in self._ports:
             return
-        with network_namespace(end.netns):
-            fd, segmentation = open_tap(end.interface, virtio=end.host, segmentation=end.host and self.segmentation)
+        wanted = end.host and self.segmentation
+        fd, segmentation = inside(end.netns, lambda: open_tap(end.interface, virtio=end.host, segmentation=wanted))
         if end.host:
             self.segmentation = segmentation
         self._devices[key] = fd
@@ -110,8 +113,7 @@ class FabricProcess:
         ends = [link.source for link in self.config.links]
         drops = {}
         for netns in {end.netns for end in ends}:
-            with network_namespace(netns):
-                table = Path("/proc/thread-self/net/dev").read_text()
+            table = inside(netns, Path("/proc/thread-self/net/dev").read_text)
             for line in table.splitlines()[2:]:
                 name, _, columns = line.partition(":")
                 drops[netns, name.strip()] = int(columns.split()[TX_DROPPED_COLUMN])
@@ -164,21 +166,9 @@ class FabricProcess:
     }
 
 
-@contextlib.contextmanager
-def network_namespace(name: str | None) -> Iterator[None]:
-    """Be in the namespace that `ip netns` knows as `name` (None: stay) for a while, with this thread."""
-    if name is None:
-        yield
-        return
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        enter_netns(f"/run/netns/{name}")
-        try:
-            yield
-        finally:
-            enter_netns(f"/proc/self/fd/{home}")
-    finally:
-        os.close(home)
+def inside(netns: str | None, work: Callable[[], T]) -> T:
+    """Call `work` in the namespace that `ip netns` knows by that name; None: here."""
+    return work() if netns is None else namespaces.inside(netns, work)
 
 
 def serve(process: FabricProcess, channel: Channel) -> None:
@@ -204,7 +194,7 @@ def main() -> None:
     channel = Channel.connect(arguments.control, role="fabric")
     try:
         process = FabricProcess(config)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TestbedError) as error:
         channel.send({"event": "failed", "reason": str(error)})
         return
     process.start()

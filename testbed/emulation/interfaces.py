@@ -13,6 +13,7 @@ from testbed.emulation.links import interface, namespace_of
 from testbed.plan.model import Plan
 
 PREFIX_LENGTH = 8  # every host of a plan is on-link in 10.0.0.0/8, and known to every other: nothing is ever looked up
+_TCP_RTO_MIN_MS = 200  # Linux, include/net/tcp.h; kernel TCP's one timer that can be slowed down with the network
 _TAP_QUEUE_PACKETS = 20_000  # the ring between kernel and fabric: room for bursts while the fabric is not scheduled
 # linux/sockios.h, linux/ethtool.h, linux/if.h
 _SIOCETHTOOL, _ETHTOOL_GTXCSUM, _ETHTOOL_STXCSUM, _IFREQ_BYTES = 0x8946, 0x16, 0x17, 40
@@ -92,7 +93,9 @@ def _host_commands(plan: Plan, host: str) -> Iterator[str]:
         mac = f"address {address.mac} " if link is links[0] else ""
         yield f"link set dev {device} {mac}{single}mtu {link.parameters.mtu_bytes} txqueuelen {_TAP_QUEUE_PACKETS} up"
     first = interface(host, links[0].source_port)
-    yield f"address add {address.ip}/{PREFIX_LENGTH} dev {first}"
+    yield f"address add {address.ip}/{PREFIX_LENGTH} dev {first} noprefixroute"
+    rto_min_ms = _TCP_RTO_MIN_MS * plan.dilation
+    yield f"route add 10.0.0.0/{PREFIX_LENGTH} dev {first} scope link src {address.ip} rto_min {rto_min_ms}ms"
     for other, theirs in plan.addresses.items():
         if other != host:
             yield f"neighbour replace {theirs.ip} lladdr {theirs.mac} dev {first} nud permanent"

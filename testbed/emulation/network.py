@@ -155,8 +155,8 @@ class EmulatedNetwork:
         def attempt(what: str, work: Callable[[], list[str] | None]) -> None:
             try:
                 problems.extend(work() or ())
-            except (TestbedError, OSError) as error:
-                problems.append(f"{what}: {error}")
+            except Exception as error:  # whatever it is, the next step must be tried
+                problems.append(f"{what}: {type(error).__name__}: {error}")
 
         if self._net is not None:
             attempt("shells", self._net.stop_shells)

@@ -81,7 +81,7 @@ class Shape:
 
     @property
     def _netem(self) -> str:
-        return f"netem delay {self.delay_ns}ns limit {self.netem_packets}"
+        return f"netem delay {self.delay_ns / 1000:.3f}us limit {self.netem_packets}"
 
 
 def relay_of(device: str) -> str:

@@ -203,3 +203,8 @@ def test_programs_left_on_hosts_are_ended(state: RunState, tmp_path: Path) -> No
     finally:
         stubborn.kill()
     assert everything_of(state) == []
+
+
+def test_tcps_least_timeout_is_slowed_with_the_network(state: RunState, tmp_path: Path) -> None:
+    with network_of(small_plan("star", hosts=2, driver="netcore", dilation=50), state, tmp_path) as network:
+        assert "rto_min lock 10s" in network.net.get("h0").cmd("ip route show")  # 50 times the kernel's 200 ms

@@ -12,7 +12,7 @@ def test_a_switch_port_without_delay_is_htb_over_a_byte_queue() -> None:
 
 def test_a_delay_sits_between_rate_and_queue() -> None:
     *_, netem, queue = Shape(100_000_000, 2_000_000, 65_536).set_up("s0-eth1")
-    assert "parent 1:1 handle 10: netem delay 2000000ns limit" in netem
+    assert "parent 1:1 handle 10: netem delay 2000.000us limit" in netem
     assert queue == "qdisc replace dev s0-eth1 parent 10:1 handle 20: bfifo limit 65536"
 
 
@@ -31,7 +31,7 @@ def test_a_hosts_port_only_holds_its_sender_back() -> None:
 
 def test_its_delay_is_put_where_packets_enter_the_switch() -> None:
     netem, clsact, redirect = Shape(100_000_000, 2_000_000, 65_536, hold_sender=True).set_up_entry("e0_0-eth1")
-    assert netem.startswith("qdisc replace dev e0_0-ifb1 root handle 10: netem delay 2000000ns")
+    assert netem.startswith("qdisc replace dev e0_0-ifb1 root handle 10: netem delay 2000.000us")
     assert clsact == "qdisc replace dev e0_0-eth1 clsact"
     assert redirect.endswith("ingress handle 1 prio 1 matchall action mirred egress redirect dev e0_0-ifb1")
     assert len(relay_of("e10_10-eth10")) <= 15  # IFNAMSIZ without its zero

@@ -106,9 +106,6 @@ def set_timer_slack(slack_ns: int) -> None:
 
 # --- fabric -----------------------------------------------------------------------------------------------------------
 
-def enter_netns(path: str) -> None:
-    """Move the calling thread into a network namespace, e.g. /run/netns/x or /proc/self/ns/net. Raises OSError."""
-
 def open_tap(name: str, virtio: bool, segmentation: bool) -> tuple[int, bool]:
     """Make a TAP device in the calling thread's namespace; returns (fd, whether super-packets will cross it).
 

@@ -387,17 +387,6 @@ static PyObject *py_open_tap(PyObject *module, PyObject *args, PyObject *keyword
     return Py_BuildValue("iN", fd, PyBool_FromLong(segmentation));
 }
 
-static PyObject *py_enter_netns(PyObject *module, PyObject *args)
-{
-    const char *path;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "s:enter_netns", &path))
-        return NULL;
-    if (!port_enter_netns(path))
-        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
-    Py_RETURN_NONE;
-}
-
 static PyObject *py_set_carrier(PyObject *module, PyObject *args)
 {
     int fd, up;
@@ -422,7 +411,6 @@ static PyMethodDef functions[] = {
     {"ppoll", py_ppoll, METH_VARARGS, NULL},
     {"set_timer_slack", py_set_timer_slack, METH_VARARGS, NULL},
     {"open_tap", KEYWORDS(py_open_tap), NULL},
-    {"enter_netns", py_enter_netns, METH_VARARGS, NULL},
     {"set_carrier", py_set_carrier, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <linux/if_tun.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -141,17 +140,6 @@ int port_open_tap(const char *name, bool virtio, bool *segmentation)
     unsigned long offloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_USO4 | TUN_F_USO6;
     *segmentation = virtio && *segmentation && ioctl(fd, TUNSETOFFLOAD, offloads) == 0;
     return fd;
-}
-
-bool port_enter_netns(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    int result = setns(fd, CLONE_NEWNET), error = errno;
-    close(fd);
-    errno = error;
-    return result == 0;
 }
 
 bool port_set_carrier(int fd, bool up)

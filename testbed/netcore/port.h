@@ -52,9 +52,6 @@ void port_flush(struct port *port);
  * super-packets, and tells whether the kernel has them (TUN_F_USO4, Linux 6.2). */
 int port_open_tap(const char *name, bool virtio, bool *segmentation);
 
-/* Move the calling thread into the network namespace at `path`; false with errno. */
-bool port_enter_netns(const char *path);
-
 /* TUNSETCARRIER; false with errno. */
 bool port_set_carrier(int fd, bool up);
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from testbed import netcore
-from testbed.emulation.fabric import network_namespace
+from testbed.emulation import namespaces
 from testbed.emulation.fabric_client import FabricClient, FabricConfig, FabricLink, LinkEnd
 from testbed.run.channel import Hub
 from testbed.topology.graph import LinkParameters
@@ -52,12 +52,11 @@ class Host:
 
     def bring_up(self, mtu: int) -> None:
         interface = self.end.interface
-        with network_namespace(self.netns):
-            run("ip", "link", "set", "dev", "lo", "up")
-            Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1")
-            run("ip", "link", "set", "dev", interface, "address", self.mac, "mtu", str(mtu), "up")
-            run("ip", "addr", "add", f"{self.ip}/24", "dev", interface)
-            self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        namespaces.inside(self.netns, lambda: Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1"))
+        self.command("ip", "link", "set", "dev", "lo", "up")
+        self.command("ip", "link", "set", "dev", interface, "address", self.mac, "mtu", str(mtu), "up")
+        self.command("ip", "addr", "add", f"{self.ip}/24", "dev", interface)
+        self.socket = namespaces.inside(self.netns, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 64 << 20)
         self.socket.bind((self.ip, 4791))

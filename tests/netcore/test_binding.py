@@ -277,5 +277,3 @@ class TestFabric:
     def test_a_device_that_cannot_be_is_told(self) -> None:
         with pytest.raises(OSError, match="long"):
             netcore.open_tap("a-name-that-is-too-long", virtio=True, segmentation=True)
-        with pytest.raises(OSError, match="No such file"):
-            netcore.enter_netns("/run/netns/there-is-no-such-namespace")

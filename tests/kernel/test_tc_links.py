@@ -1,0 +1,122 @@
+"""The kernel carries the links: Open vSwitch's kernel datapath, and HTB over netem over bfifo.
+
+These run in a virtual machine that may be 17 times slower than the host, so they ask for function and loose timing.
+"""
+
+import json
+import statistics
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from emulation.builders import install_flows, small_plan
+from emulation.traces import everything_of
+
+from testbed.emulation.network import EmulatedNetwork
+from testbed.emulation.state import RunState
+from testbed.emulation.switches import datapath_of
+from testbed.plan.serial import to_json
+
+PLAN = small_plan("star", hosts=3, driver="tc", rate_bps=20_000_000, delay_ns=20_000_000, queue_bytes=30_000)
+
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.root,
+    pytest.mark.skipif(datapath_of(PLAN) != "kernel", reason="this kernel has no Open vSwitch; see `make test-kernel`"),
+]
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedNetwork]:
+    logs = tmp_path_factory.mktemp("logs")
+    state = RunState.create("run", "kernel", logs)
+    (state.directory / "plan.json").write_text(json.dumps(to_json(PLAN)))
+    with EmulatedNetwork(PLAN, state, logs, controller=False) as network:
+        install_flows(network)
+        yield network
+    assert everything_of(state) == []
+    state.remove()
+
+
+def round_trips_ms(network: EmulatedNetwork, source: str, target: str) -> list[float]:
+    output = network.net.get(source).cmd(f"ping -c 8 -i 0.2 -W 5 {network.plan.addresses[target].ip}")
+    return [float(line.partition("time=")[2].split()[0]) for line in output.splitlines() if "time=" in line]
+
+
+def test_the_kernel_has_what_it_takes(network: EmulatedNetwork) -> None:
+    assert datapath_of(PLAN) == "kernel"
+    assert network.mismatches == []
+
+
+def test_both_directions_are_delayed(network: EmulatedNetwork) -> None:
+    """Four links of 20 ms: two on the way out, two on the way back; the hosts' own by way of an ifb."""
+    times = round_trips_ms(network, "h0", "h1")
+    assert len(times) == 8
+    assert min(times) >= 80
+    assert statistics.median(times) < 120
+
+
+def test_a_transfer_gets_the_rate(network: EmulatedNetwork) -> None:
+    host, server = network.net.get("h0", "h2")
+    server.cmd("iperf3 -s -D -1")
+    server.cmd("until ss -ltn | grep -q :5201; do :; done")
+    report = json.loads(host.cmd(f"iperf3 -J -c {network.plan.addresses['h2'].ip} -n 3M --connect-timeout 5000"))
+    got_bps = report["end"]["sum_received"]["bits_per_second"]
+    # 1448 of 1538 B are payload; slow start over 80 ms takes its share.
+    assert 0.4 * 20e6 < got_bps < 20e6 * 1448 / 1538 * 1.03
+
+
+def test_too_much_for_the_byte_queue_is_dropped_there_and_counted(network: EmulatedNetwork, tmp_path: Path) -> None:
+    """Two hosts at 20 Mb/s each towards one link of 20 Mb/s: half must go."""
+    before = network.link_counters()
+    blast = tmp_path / "blast.py"
+    address = network.plan.addresses["h2"].ip
+    blast.write_text(
+        "import socket\n"
+        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        f"for _ in range(500): s.sendto(bytes(1000), ('{address}', 4791))\n"
+    )
+    hosts = network.net.get("h0", "h1")
+    for host in hosts:
+        host.sendCmd(f"python3 {blast}")
+    for host in hosts:
+        host.waitOutput()
+    while network.in_flight():
+        pass
+    after = network.link_counters()
+    names = {network.plan.graph.links[i].name: i for i in after}
+
+    def risen(link: str, what: str) -> int:
+        return int(getattr(after[names[link]], what) - getattr(before[names[link]], what))
+
+    assert (risen("h0>s0", "packets"), risen("h1>s0", "packets")) == (500, 500)
+    assert risen("s0>h2", "packets") + risen("s0>h2", "dropped_queue") == 1000
+    assert 200 < risen("s0>h2", "dropped_queue") < 500
+    assert (risen("h0>s0", "dropped_queue"), risen("h1>s0", "dropped_queue")) == (0, 0)
+
+
+def test_segmented_sends_leave_as_single_packets(network: EmulatedNetwork, tmp_path: Path) -> None:
+    before = network.link_counters()
+    send = tmp_path / "segmented.py"
+    send.write_text(
+        "import socket\n"
+        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "s.setsockopt(socket.IPPROTO_UDP, 103, 1000)\n"  # UDP_SEGMENT of linux/udp.h
+        f"s.sendto(bytes(10_000), ('{network.plan.addresses['h2'].ip}', 4791))\n"
+    )
+    assert network.net.get("h0").cmd(f"python3 {send}") == ""
+    while network.in_flight():
+        pass
+    after = network.link_counters()
+    down = next(i for i in after if network.plan.graph.links[i].name == "s0>h2")
+    assert after[down].packets - before[down].packets == 10
+
+
+def test_rate_and_delay_change_while_the_network_is_up(network: EmulatedNetwork) -> None:
+    for index in (0, 1):
+        network.set_link(index, replace(PLAN.graph.links[index].parameters, rate_bps=10_000_000, delay_ns=50_000_000))
+    assert network.read_back() == []
+    times = round_trips_ms(network, "h0", "h1")
+    assert min(times) >= 140
+    assert statistics.median(times) < 190

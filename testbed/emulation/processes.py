@@ -6,6 +6,7 @@ They are started from the main thread only: the kernel takes the end of the *thr
 
 import contextlib
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -91,7 +92,9 @@ def start(
     """Start a child inside a namespace and record it; raises MachineLacks if the program is not installed."""
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("children must be started from the main thread (see the module's docstring)")
-    command = ["setpriv", "--pdeathsig", "KILL", *namespaces.entering(namespace, argv)]
+    most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # one or more a port, in one process
+    allow = ["prlimit", f"--nofile={'unlimited' if most_files == resource.RLIM_INFINITY else most_files}"]
+    command = ["setpriv", "--pdeathsig", "KILL", *allow, *namespaces.entering(namespace, argv)]
     with log.open("ab") as output:
         try:
             process = subprocess.Popen(

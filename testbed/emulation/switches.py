@@ -26,6 +26,7 @@ _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 _START_S = 10.0
 _TRANSACTION_S = 30
 _PROBE_MS = 30_000  # two busy cores may keep a controller from answering OVS's default of 5 s
+_FLOW_IDLE_MS = 3_600_000  # cached flows live through a pause; else the first packet after 10 s takes the slow path
 _BACKOFF_MS = 1_000  # the least that OVS allows
 # Room for some thousand full frames. A port's packet socket has by default 208 KiB, which loses up to 1 % of a burst.
 _SOCKET_BUFFER_BYTES = 4 << 20
@@ -105,6 +106,7 @@ class OpenVSwitch:
     def add_bridges(self, plan: Plan, controller: str | None) -> None:
         """Make all bridges with all ports, in one transaction, and wait until the daemon has them."""
         arguments = ["ovs-vsctl", f"--db=unix:{self._database_socket}", f"--timeout={_TRANSACTION_S}"]
+        arguments += ["--", "set", "open_vswitch", ".", f"other_config:max-idle={_FLOW_IDLE_MS}"]
         for name in plan.graph.switches:
             arguments += self._bridge(plan, name, controller)
         try:

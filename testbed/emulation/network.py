@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 
-import testbed
 from testbed.emulation import interfaces, namespaces, processes
 from testbed.emulation.descriptors import closing_side_by_side
 from testbed.emulation.drops import host_drops as drops_at_hosts
@@ -27,6 +26,7 @@ from testbed.emulation.switches import OpenVSwitch, datapath_of
 from testbed.emulation.tc import TcDriver
 from testbed.errors import RunFailed, TestbedError
 from testbed.plan.model import Plan
+from testbed.resources import shared_folder
 from testbed.run.channel import Channel, Hub
 from testbed.topology.graph import LinkParameters
 
@@ -241,7 +241,7 @@ class EmulatedNetwork:
             self.state,
             "controller",
             [
-                sys.executable, str(controller_directory() / "runner.py"),
+                sys.executable, str(shared_folder("controller") / "runner.py"),
                 "--app", self.plan.spec.switches.controller,
                 "--plan", str(self.state.directory / "plan.json"),
                 "--control", str(self.hub.path),
@@ -255,17 +255,18 @@ class EmulatedNetwork:
         """Wait for a notice of a child; returns its channel. A notice `failed` ends the wait with its reason."""
         deadline = time.monotonic() + timeout_s
         while (child.name, event) not in self._heard:
-            child.check()
-            if time.monotonic() > deadline:
-                raise RunFailed(f"{child.name} did not say {event!r} within {timeout_s:g} s", hint=f"see {child.log}")
             channel = self.hub.accept(0.0)
             # What came together with the hello is no longer to be seen by `wait`.
-            heard = [(channel, channel.poll())] if channel else self.hub.wait(_POLL_S)
+            heard = [(channel, channel.poll())] if channel else list(self.hub.wait(_POLL_S))
             for speaker, messages in heard:
                 for message in messages:
                     self._heard[speaker.name, message.get("event")] = speaker
                     if message.get("event") == "failed":
                         raise RunFailed(f"{speaker.name} failed: {message.get('reason')}", hint=f"see {child.log}")
+            if not heard:
+                child.check()
+                if time.monotonic() > deadline:
+                    raise RunFailed(f"{child.name} did not say {event!r} in {timeout_s:g} s", hint=f"see {child.log}")
         return self._heard[child.name, event]
 
     def _stop_fabric(self) -> list[str]:
@@ -288,8 +289,3 @@ class EmulatedNetwork:
             error.message = error.args[0]
             raise
         self._times[name] = time.monotonic() - began
-
-
-def controller_directory() -> Path:
-    """Where the controller and its apps are: beside the package, in a checkout as in an installation."""
-    return Path(testbed.__file__).parents[1] / "controller"

@@ -135,11 +135,13 @@ class TcDriver:
 
     def counters(self) -> Mapping[int, LinkCounters]:
         """By index of a link that tc carries; from the root of each device, which counts what its inner queues drop."""
-        qdiscs = self._qdiscs()
+        qdiscs = self._qdiscs(self._carried)
         counters = {}
         for index in self._carried:
             root = qdiscs[self._source(index)]["1:"]
+            relay = qdiscs[relay_of(self._target(index))].get("10:", {"qlen": 0})
             packets, size_bytes, drops = root["packets"], root["bytes"], root["drops"]
+            inside = root["qlen"] + (relay["qlen"] if self._from_host(index) else 0)
             counters[index] = LinkCounters(
                 packets=packets,
                 bytes=size_bytes,
@@ -147,21 +149,21 @@ class TcDriver:
                 job_bytes=size_bytes,
                 dropped_queue=drops,
                 job_dropped_queue=drops,
-                in_flight=root["qlen"],
-                job_in_flight=root["qlen"],
+                in_flight=inside,
+                job_in_flight=inside,
             )
         return counters
 
     def sender_drops(self) -> dict[str, int]:
         """Where -> packets that a host's own port dropped instead of holding the sender back."""
-        qdiscs = self._qdiscs()
-        ports = (self._source(index) for index in self._parameters if self._from_host(index))
-        drops = {device: qdiscs[device]["1:"]["drops"] for device in ports}
+        ports = [index for index in self._parameters if self._from_host(index)]
+        qdiscs = self._qdiscs(ports)
+        drops = {device: qdiscs[device]["1:"]["drops"] for device in map(self._source, ports)}
         return {f"{device}: sender not held back": count for device, count in drops.items() if count}
 
     def read_back(self) -> list[str]:
         """Where the kernel's rate, delay or queue is not what was asked."""
-        qdiscs, rates = self._qdiscs(), self._rates()
+        qdiscs, rates = self._qdiscs(self._parameters), self._rates()
         problems = []
         for index in self._parameters:
             shape, device, name = self._shape(index), self._source(index), self._graph.links[index].name
@@ -205,10 +207,12 @@ class TcDriver:
             self._outer,
         )
 
-    def _qdiscs(self) -> dict[str, dict[str, Any]]:
-        """Device -> handle -> what `tc -s -j qdisc show` says."""
+    def _qdiscs(self, indices: Iterable[int]) -> dict[str, dict[str, Any]]:
+        """Device -> handle -> what `tc -s -j qdisc show` says, in the namespaces of both ends of some links."""
+        ends = {(self._graph.links[index].source, self._graph.links[index].target) for index in indices}
+        names = sorted({namespace_of(self._graph, node, self._outer) for end in ends for node in end})
         listings = in_parallel(
-            lambda name: json.loads(output_of(["tc", "-n", name, "-s", "-j", "qdisc", "show"])), self._namespaces()
+            lambda name: json.loads(output_of(["tc", "-n", name, "-s", "-j", "qdisc", "show"])), names
         )
         found: dict[str, dict[str, Any]] = defaultdict(dict)
         for qdisc in (qdisc for listing in listings for qdisc in listing):
@@ -227,9 +231,6 @@ class TcDriver:
             return list(zip(item[1], parse_rates(text), strict=True))
 
         return dict(pair for pairs in in_parallel(ask, devices.items()) for pair in pairs)
-
-    def _namespaces(self) -> list[str]:
-        return sorted({self._outer, *(self._namespace(index) for index in self._parameters)})
 
     def _namespace(self, index: int) -> str:
         return namespace_of(self._graph, self._graph.links[index].source, self._outer)

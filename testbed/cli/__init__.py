@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import typer
 
@@ -95,7 +95,7 @@ def _app(arguments: list[str]) -> tuple[typer.Typer, list[str]]:
         near = get_close_matches(name, [verb.name for verb in VERBS], 1)
         hint = f"did you mean `testbed {near[0]}`?" if near else "`testbed --help` lists the verbs"
         raise UsageError(f"there is no verb {name!r}", hint=hint)
-    _module(module).register(app)
+    importlib.import_module(f"testbed.cli.{module}").register(app)
     return app, with_verbosity(app, arguments[:position], name, arguments[position + 1 :])
 
 
@@ -109,15 +109,6 @@ def with_verbosity(app: typer.Typer, before: list[str], name: str, after: list[s
     own = [flag for flag in flags if _VERBOSITY[flag] in takes]
     kept = [word for word in plain if word not in _VERBOSITY]
     return [*before, *(flag for flag in flags if flag not in before), name, *own, *kept, *after[len(plain) :]]
-
-
-def _module(name: str) -> Any:
-    try:
-        return importlib.import_module(f"testbed.cli.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"testbed.cli.{name}":
-            raise
-        raise UsageError(f"`testbed {name}` is not supported yet") from None
 
 
 def _options(

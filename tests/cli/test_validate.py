@@ -80,6 +80,12 @@ def test_the_help_names_every_verb(arguments: list[str], capsys: pytest.CaptureF
     assert all(f"\n  {verb.name}  " in out for verb in VERBS)
 
 
+@pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
+def test_every_verb_is_there_and_says_how_it_is_used(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([verb, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: testbed {verb}")
+
+
 def test_quiet_and_verbose_may_stand_anywhere(spec: Path) -> None:
     assert run(["-q", "validate", str(spec)]) == 0
     assert run(["validate", str(spec), "-v"]) == 0

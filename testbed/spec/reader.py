@@ -3,7 +3,7 @@
 The way: bytes -> tree with places -> overrides -> file names -> the points of its sweep -> each one by itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -86,7 +86,7 @@ def _read_swept(base: Node, swept: Sequence[Combination]) -> tuple[list[Spec], l
     a point brings about, at that point's values.
     """
     shared = {_place(error): error for error in read_point(base.copy())[1].errors}
-    hidden = [label for label in map(base.label, swept[0].values) if label]
+    hidden = {base.label(key) for one in swept for key in one.values} - {""}
     told = {place: error for place, error in shared.items() if _within(error.key, hidden)}
     brought: dict[tuple[str, str], SpecError] = {}
     specs: list[Spec] = []
@@ -114,7 +114,7 @@ def _place(error: SpecError) -> tuple[int, int, str]:
     return error.line, error.column, error.key
 
 
-def _within(key: str, labels: Sequence[str]) -> bool:
+def _within(key: str, labels: Collection[str]) -> bool:
     return any(key == label or key.startswith(label + ".") for label in labels)
 
 

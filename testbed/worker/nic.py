@@ -67,6 +67,7 @@ class Nic:
         self._unsent: list[tuple[memoryview, int]] = []  # the rest of the run that met back-pressure
         self._unsent_burst: Burst | None = None
         self._free_ns = 0  # real instant at which the link has serialised all that was handed over
+        self._announced_ns: int | None = None  # the endpoint's deadline when the loop went to sleep
         self._late_ns: list[int] = []
         self._counts = dict.fromkeys(_COUNTED, 0)
 
@@ -129,7 +130,8 @@ class Nic:
     def wake_ns(self) -> int | None:
         """When something will be due even if nothing arrives and no socket becomes writable."""
         deadline = self._endpoint.deadline()
-        wakes = [] if deadline is None else [self._clock.real(deadline)]
+        self._announced_ns = None if deadline is None else self._clock.real(deadline)
+        wakes = [] if self._announced_ns is None else [self._announced_ns]
         if self._held:
             wakes.append(self._held[0][0])
         if not wakes:
@@ -177,7 +179,8 @@ class Nic:
 
     def _pull(self, now: int) -> None:
         for burst in self._endpoint.transmit(self._clock.model(now), self._path.max_burst_packets):
-            asked_ns = self._clock.real(burst.not_before_ns) if burst.not_before_ns else now
+            # What was posted or came only now may be owed an earlier instant by its pacing; nobody is late for that.
+            asked_ns = max(self._clock.real(burst.not_before_ns), min(now, self._announced_ns or now))
             heapq.heappush(self._held, (asked_ns, self._order, burst))
             self._order += 1
             self._held_packets += burst.packets

@@ -23,6 +23,7 @@ _HEAD = struct.Struct("!BIIQ")  # kind, probe, index or count, an instant (real 
 _ECHO, _ECHO_ANSWER, _TRAIN, _QUERY, _QUERY_ANSWER = range(1, 6)
 _SLOTS = 16
 _PILOTS = 5  # the quickest of them tells how long the way takes
+_SHORT_PACKETS, _SHORT_TRAINS = 64, 5  # a short train is timed so often, and the quickest counts
 _ANSWER_LIMIT_NS = 500_000_000  # model time; far above any base round trip
 _TRIES = 5
 
@@ -70,7 +71,8 @@ class Prober:
         """Send `packets` at once and time them at their receiver, by the kernel's clock.
 
         `done` gets {"measured_bps": model rate of whole frames and gaps, "received", "way_ns": of one packet,
-        "train_ns": of the whole train, in model time}; measured_bps is None if too few came for a rate.
+        "train_ns": of the whole train, in model time}; measured_bps is None if too few came for a rate. Being late is
+        all that a busy machine can do to a packet, so of several short trains the quickest is the network's.
         """
         self._waiting.append((self._time_train(self._ips[peer], packets, packet_bytes), done))
 
@@ -131,26 +133,36 @@ class Prober:
             sent_ns = self._send(target, _ECHO, index, packet_bytes)
             if answer := (yield from self._answer(_ECHO_ANSWER, index)):
                 ways.append(answer[2] - sent_ns)
-        begun_ns = self._clock.monotonic()
+        way_ns = min(ways, default=0)
+        received = train_ns = 0
+        rates: list[int] = []
+        for _ in range(_SHORT_TRAINS if packets <= _SHORT_PACKETS else 1):
+            received, last, took_ns = yield from self._send_train(target, packets, packet_bytes)
+            if ways and last and took_ns > way_ns:
+                bits = 8 * last * (packet_bytes + WIRE_OVERHEAD_BYTES)
+                rates.append(bits * 10**9 * self._clock.dilation // (took_ns - way_ns))
+                train_ns = took_ns if rates[-1] == max(rates) else train_ns
+        times = {"way_ns": way_ns // self._clock.dilation, "train_ns": train_ns // self._clock.dilation}
+        return {"measured_bps": max(rates, default=None), "received": received, **times}
+
+    def _send_train(
+        self, target: int, packets: int, packet_bytes: int
+    ) -> Generator[int, _Answer | None, tuple[int, int, int]]:
+        """How many packets came, the index of the last, and how long after the beginning it came."""
+        self._probe += 1
+        runs = []
         for first in range(0, packets, self._burst_packets):
             indices = range(first, min(first + self._burst_packets, packets))
             data = b"".join(self._packet(_TRAIN, index, packet_bytes) for index in indices)
-            self._unsent.append((target, data, packet_bytes))
+            runs.append((target, data, packet_bytes))
+        begun_ns = self._clock.monotonic()
+        self._unsent.extend(runs)
         self._flush()
-        received = last = last_ns = 0
         for _ in range(_TRIES):
             self._send(target, _QUERY, 0, ANSWER_BYTES)
             if answer := (yield from self._answer(_QUERY_ANSWER, None)):
-                received, last, last_ns = answer[1] >> 16, answer[1] & 0xFFFF, answer[2]
-                break
-        way_ns = min(ways, default=0)
-        train_ns = last_ns - begun_ns
-        rate = None
-        if ways and received > 1 and train_ns > way_ns:
-            bits = 8 * last * (packet_bytes + WIRE_OVERHEAD_BYTES)
-            rate = bits * 10**9 * self._clock.dilation // (train_ns - way_ns)
-        times = {"way_ns": way_ns // self._clock.dilation, "train_ns": train_ns // self._clock.dilation}
-        return {"measured_bps": rate, "received": received, **times}
+                return answer[1] >> 16, answer[1] & 0xFFFF, answer[2] - begun_ns
+        return 0, 0, 0
 
     def _answer(self, kind: int, index: int | None) -> Generator[int, _Answer | None, _Answer | None]:
         """Wait for the answer of a kind (and an index), or until it is late."""

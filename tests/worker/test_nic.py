@@ -191,3 +191,16 @@ def test_back_pressure_loses_nothing(pair: Pair, monkeypatch: pytest.MonkeyPatch
     assert pair.nics[0].idle()
     assert b"".join(payload for _, _, payload in pair.arrivals(1)) == burst.payload
     assert len(pair.nics[0].watched()) == 1
+
+
+def test_only_an_announced_instant_can_be_missed(pair: Pair) -> None:
+    """A run may be owed an instant of the past; late is only what comes after a deadline that was known before."""
+    pair.endpoints[0].bursts = [run(2, not_before_ns=400_000)]
+    pair.nics[0].transmit()
+    assert pair.nics[0].take_late_ns() == [0]
+    pair.endpoints[0].wake = 2_000_000
+    assert pair.nics[0].wake_ns() == 2_000_000
+    pair.now_ns = 2_000_500
+    pair.endpoints[0].bursts = [run(2, not_before_ns=1_999_900)]
+    pair.nics[0].transmit()
+    assert pair.nics[0].take_late_ns() == [500]

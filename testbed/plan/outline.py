@@ -6,7 +6,7 @@ Long things are shown by example: links by their parameters, routes by one switc
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -183,8 +183,8 @@ def _steps(schedule: Schedule, work: Sequence[Buffer]) -> list[dict[str, Any]]:
     size = np.zeros(len(rows), np.int64)
     for elements, element_bytes in work:
         size += transfer_bytes(schedule, elements * element_bytes, element_bytes)
-    for step in range(schedule.steps):
-        here = rows["step"] == step
+    borders = np.searchsorted(rows["step"], np.arange(schedule.steps + 1)).tolist()
+    for here in (slice(first, last) for first, last in pairwise(borders)):
         ops = np.unique(rows["op"][here]).tolist()
         op = "+".join("reduce" if each == REDUCE else "copy" for each in ops)
         steps.append((op, int(np.count_nonzero(size[here])), int(size[here].sum()), int(size[here].max())))

@@ -5,7 +5,7 @@ ECMP or spraying. The walk proves on the way that nothing loops or ends elsewher
 """
 
 import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -55,18 +55,6 @@ class Paths:
         if key not in self._between:
             self._between[key] = self._walk(first.target, last.source, target)
         return ((first.index,), *self._between[key], (last.index,))
-
-    def routes(self, source: str, target: str) -> Iterator[tuple[Link, ...]]:
-        """Every path that a packet from one host to another may take."""
-        stages = self.stages(source, target)
-        yield from self._routes((self._graph.links[stages[0][0]],), target)
-
-    def _routes(self, so_far: tuple[Link, ...], target: str) -> Iterator[tuple[Link, ...]]:
-        if so_far[-1].target == target:
-            yield so_far
-            return
-        for link in self._next(so_far[-1].target, target):
-            yield from self._routes((*so_far, link), target)
 
     def _walk(self, start: str, edge: str, target: str) -> Stages:
         """Between two edge switches; hosts of the same two share it, since entries are by subnet."""

@@ -84,4 +84,5 @@ def _pairs(ranks: RankPaths) -> Iterator[tuple[str, str]]:
     for host in ranks.placement:
         up = ranks.graph.links_from(host)[0]
         alike.setdefault((up.target, up.parameters, ranks.graph.reverse(up).parameters), []).append(host)
-    return itertools.permutations([host for group in alike.values() for host in group[:2]], 2)
+    yield from itertools.permutations([group[0] for group in alike.values()], 2)
+    yield from ((group[i], group[1 - i]) for group in alike.values() if len(group) > 1 for i in (0, 1))

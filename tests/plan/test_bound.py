@@ -202,7 +202,7 @@ def carried_out_ns(plan: Plan, elements: int, order: random.Random) -> float:
     st.sampled_from(["1Gbps", "100Mbps", "10Gbps"]),
     st.randoms(use_true_random=False),
 )
-def test_no_ideal_transport_is_faster(  # noqa: PLR0917 - one argument each of what is drawn
+def test_no_ideal_transport_is_faster(
     ranks: int, algorithm: str, elements: int, first: str, core: str, order: random.Random
 ) -> None:
     made = planned(

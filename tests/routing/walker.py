@@ -73,7 +73,7 @@ def check_all(net: Net, alternate: Alternate | None = None) -> None:
     So whichever way a packet takes, it cannot loop, and it arrives after the fewest possible hops.
     """
     down = set(alternate.cables) if alternate else set()
-    left = nx.Graph()
+    left: nx.Graph[str] = nx.Graph()
     left.add_nodes_from(net.graph.nodes)
     left.add_edges_from((k.source, k.target) for k in net.graph.links if k.cable not in down)
     tables = Tables(net, alternate)

@@ -16,8 +16,8 @@ def made(kind: str, **parameters: Any) -> Graph:
     return build(TopologySpec(kind=kind, **parameters))
 
 
-def switches_of(graph: Graph) -> nx.MultiGraph:
-    net = nx.MultiGraph()
+def switches_of(graph: Graph) -> "nx.MultiGraph[str]":
+    net: nx.MultiGraph[str] = nx.MultiGraph()
     net.add_nodes_from(graph.switches)
     net.add_edges_from((k.source, k.target) for k in graph.links[::2] if {k.source, k.target} <= set(graph.switches))
     return net
@@ -46,7 +46,7 @@ def test_fat_tree_is_wired_as_the_contract_says(k: int) -> None:
 
 def test_fat_tree_has_full_bisection() -> None:
     graph = made("fat-tree", k=4)
-    net = nx.Graph()
+    net: nx.Graph[str] = nx.Graph()
     net.add_edges_from(((k.source, k.target) for k in graph.links), capacity=1)
     half = len(graph.hosts) // 2
     net.add_edges_from((("left", h) for h in graph.hosts[:half]), capacity=1)

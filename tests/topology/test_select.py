@@ -8,7 +8,11 @@ from testbed.topology.graph import Ecn, Loss
 from testbed.topology.links import apply_links
 from testbed.topology.select import SelectError, select, select_cables
 
-GRAPH = build(TopologySpec(kind="fat-tree", k=4))
+GRAPH = build(TopologySpec.model_validate({"kind": "fat-tree", "k": 4}))
+
+
+def _entry(**keys: object) -> LinkSpec:
+    return LinkSpec.model_validate(keys)
 
 
 def selected(selector: str | tuple[str, ...]) -> set[str]:
@@ -51,10 +55,10 @@ def test_what_selects_nothing_is_an_error_with_a_way_out(selector: str, says: st
 
 def test_later_entries_win_key_by_key() -> None:
     entries = [
-        LinkSpec(rate="100Mbps", delay="5us", ecn={"min": "64KiB", "max": "192KiB", "probability": "10%"}),
-        LinkSpec(select="core", rate="400Mbps", loss={"kind": "gilbert-elliott", "mean": "0.5%", "burst": 8}),
-        LinkSpec(select="c0", loss={"mean": 0}),
-        LinkSpec(select="h0>e0_0", delay="7us"),
+        _entry(rate="100Mbps", delay="5us", ecn={"min": "64KiB", "max": "192KiB", "probability": "10%"}),
+        _entry(select="core", rate="400Mbps", loss={"kind": "gilbert-elliott", "mean": "0.5%", "burst": 8}),
+        _entry(select="c0", loss={"mean": 0}),
+        _entry(select="h0>e0_0", delay="7us"),
     ]
     links = {link.name: link.parameters for link in apply_links(GRAPH, entries).links}
     ecn = Ecn(65536, 196608, 0.1)

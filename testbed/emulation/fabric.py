@@ -10,6 +10,8 @@ import argparse
 import contextlib
 import json
 import os
+import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -94,7 +96,11 @@ class FabricProcess:
         if self.config.realtime:
             with contextlib.suppress(PermissionError):
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(REALTIME_PRIORITY))
-        self._fabric.run()
+        try:
+            self._fabric.run()
+        except OSError:
+            os.kill(os.getpid(), signal.SIGTERM)  # without packets there is no run; the log says why
+            raise
 
     def _counters(self, _request: Message) -> dict[str, Any]:
         dropped = self._ring_drops()
@@ -190,6 +196,8 @@ def main() -> None:
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--control", type=Path, required=True)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to answer
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that captures are written out
     config = FabricConfig.from_json(json.loads(arguments.config.read_text()))
     channel = Channel.connect(arguments.control, role="fabric")
     try:

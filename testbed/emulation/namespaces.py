@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from testbed.emulation.commands import in_parallel, ip_batch
+from testbed.emulation.commands import in_parallel, ip_batch, output_of
 from testbed.errors import RunFailed
 
 DIRECTORY = Path("/run/netns")
@@ -44,7 +44,9 @@ def entering(name: str, argv: Sequence[str]) -> list[str]:
 
 def create(names: Sequence[str]) -> None:
     """Make namespaces, quiet ones: loopback up, and no IPv6, which would talk unasked on every link."""
-    ip_batch(f"netns add {_ours(name)}" for name in names)
+    # It must not go on making them when this process is killed and its leftovers are being removed.
+    script = "".join(f"netns add {_ours(name)}\n" for name in names)
+    output_of(["setpriv", "--pdeathsig", "KILL", "ip", "-batch", "-"], stdin=script)
 
     def settle(name: str) -> None:
         inside(name, _refuse_ipv6)

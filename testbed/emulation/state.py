@@ -5,6 +5,7 @@ record comes into being together with its directory (one rename), names every na
 last thing to go, so that a `kill -9` at any instant leaves a record from which `testbed clean` finds the rest.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -96,8 +97,10 @@ class RunState:
         record = RunRecord(run_id, kind, name, owner, person(), str(out), time.time())
         unborn = root / f".{run_id}.{owner.pid}.{owner.start_ticks}"
         try:
-            root.mkdir(mode=0o755, exist_ok=True)
-            unborn.mkdir(mode=0o755)
+            while not unborn.exists():
+                root.mkdir(mode=0o755, exist_ok=True)
+                with contextlib.suppress(FileNotFoundError):  # the last run to end has just removed the empty root
+                    unborn.mkdir(mode=0o755)
         except PermissionError as error:
             raise MachineLacks(f"cannot write {root}: emulation needs root", hint="run it with sudo") from error
         (unborn / "run.json").write_text(json.dumps(asdict(record)))
@@ -140,18 +143,16 @@ class RunState:
         """Record a child process."""
         self._save(replace(self.record, children={**self.record.children, name: ProcessKey.of(pid)}))
 
-    def adopt(self) -> None:
-        """Make this process the owner (after a fork)."""
-        self._save(replace(self.record, owner=ProcessKey.of(os.getpid())))
-
     def remove(self) -> None:
-        """Forget the run; the last step, when all else is gone. The record itself goes last."""
+        """Forget the run: the last step, when all else is gone. Its record goes last, and an empty root with it."""
         for entry in self.directory.iterdir():
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, ignore_errors=True)
             elif entry.name != "run.json":
                 entry.unlink(missing_ok=True)
         shutil.rmtree(self.directory)
+        with contextlib.suppress(OSError):
+            self.directory.parent.rmdir()
 
     def _save(self, record: RunRecord) -> None:
         _replace(self.directory / "run.json", json.dumps(asdict(record)))

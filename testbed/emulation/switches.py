@@ -7,13 +7,12 @@ openvswitch module the userspace datapath carries the packets (`datapath_type=ne
 import json
 import socket
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mininet.node import OVSSwitch
 
-from testbed.emulation import processes
+from testbed.emulation import namespaces, processes
 from testbed.emulation.commands import output_of
 from testbed.emulation.descriptors import closing_side_by_side, duplicates
 from testbed.emulation.hosts import LazyShell
@@ -87,10 +86,6 @@ class OpenVSwitch:
         """What makes Open vSwitch's tools talk to this one."""
         return {f"OVS_{kind}DIR": str(self._directory) for kind in ("RUN", "DB", "LOG", "SYSCONF")}
 
-    @property
-    def children(self) -> Sequence[processes.Child]:
-        return self._children
-
     def start(self) -> None:
         """Start both daemons; they are ready when `add_bridges` returns. Raises MachineLacks or RunFailed."""
         if not _SCHEMA.exists():
@@ -105,12 +100,11 @@ class OpenVSwitch:
 
     def add_bridges(self, plan: Plan, controller: str | None) -> None:
         """Make all bridges with all ports, in one transaction, and wait until the daemon has them."""
-        arguments = ["ovs-vsctl", f"--db=unix:{self._database_socket}", f"--timeout={_TRANSACTION_S}"]
-        arguments += ["--", "set", "open_vswitch", ".", f"other_config:max-idle={_FLOW_IDLE_MS}"]
+        words = ["--", "set", "open_vswitch", ".", f"other_config:max-idle={_FLOW_IDLE_MS}"]
         for name in plan.graph.switches:
-            arguments += self._bridge(plan, name, controller)
+            words += self._bridge(plan, name, controller)
         try:
-            output_of(arguments, timeout_s=_TRANSACTION_S + 5)
+            self._vsctl(f"--timeout={_TRANSACTION_S}", *words)
         finally:
             for child in self._children:
                 child.check()
@@ -124,12 +118,7 @@ class OpenVSwitch:
             for switch in plan.graph.switches
             for link in plan.graph.links_from(switch)
         }
-        table = json.loads(
-            output_of(
-                ["ovs-vsctl", f"--db=unix:{self._database_socket}", "--format=json", "--columns=name,ofport,error",
-                 "list", "Interface"]
-            )
-        )  # fmt: skip
+        table = json.loads(self._vsctl("--format=json", "--columns=name,ofport,error", "list", "Interface"))
         got = {name: (number, error) for name, number, error in table["data"]}
         return [
             f"{port}: OpenFlow port {got[port][0]} instead of {number} {got[port][1] or ''}".rstrip()
@@ -164,6 +153,11 @@ class OpenVSwitch:
         )
         self._children.append(child)
         return child
+
+    def _vsctl(self, *words: str) -> str:
+        # Inside the namespace, where `testbed clean` finds it should this process be killed while it waits.
+        argv = ["ovs-vsctl", f"--db=unix:{self._database_socket}", *words]
+        return output_of(namespaces.entering(self._namespace, argv), timeout_s=_TRANSACTION_S + 5)
 
     def _bridge(self, plan: Plan, name: str, controller: str | None) -> list[str]:
         words = ["--", "add-br", name, "--", "set", "bridge", name]

@@ -85,10 +85,13 @@ def test_progress_is_for_others_to_read(tmp_path: Path) -> None:
 
 
 def test_removal_leaves_nothing(tmp_path: Path) -> None:
-    state = RunState.create("run", "tour", tmp_path, root=tmp_path)
-    (state.directory / "ovs").mkdir()
-    (state.directory / "ovs" / "conf.db").write_text("x")
-    state.remove()
+    root = tmp_path / "registry"
+    first, second = (RunState.create("run", "tour", tmp_path, root=root) for _ in range(2))
+    (first.directory / "ovs").mkdir()
+    (first.directory / "ovs" / "conf.db").write_text("x")
+    first.remove()
+    assert [state.run_id for state in runs(root)] == [second.run_id]
+    second.remove()
     assert list(tmp_path.iterdir()) == []
 
 

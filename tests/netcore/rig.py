@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -167,9 +167,9 @@ def run(*command: str) -> str:
     return result.stdout
 
 
-def wait_until(condition: str, holds: "object", limit_s: float = 5.0) -> None:
-    """Wait until the callable `holds` returns true; fails saying `condition`."""
+def wait_until(condition: str, holds: Callable[[], bool], limit_s: float = 5.0) -> None:
+    """Wait until `holds()`; fails saying `condition`."""
     deadline = time.monotonic() + limit_s
-    while not holds():  # type: ignore[operator]
+    while not holds():
         assert time.monotonic() < deadline, f"{condition} did not come true within {limit_s:g} s"
         time.sleep(0.005)

@@ -1,4 +1,4 @@
-"""What a child process asks of the kernel for itself: another network namespace, death with its parent, fine timers."""
+"""What a child process asks of the kernel for itself: another network namespace, death with its parent, a name."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ from testbed.errors import RunFailed
 NETWORK_NAMESPACES = Path("/run/netns")
 
 _CLONE_NEWNET = 0x40000000  # sched.h
-_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_TIMERSLACK = 1, 15, 29  # prctl.h
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # prctl.h
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -39,8 +39,3 @@ def die_with_parent(parent: int, sig: signal.Signals = signal.SIGKILL) -> None:
 def name_process(name: str) -> None:
     """Show `name` (its first 15 characters) in ps and top."""
     _libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
-
-
-def sharpen_timers() -> None:
-    """Wake at the asked instant: 1 ns of timer slack instead of the default 50 us."""
-    _libc.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)

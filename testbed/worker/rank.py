@@ -4,6 +4,7 @@ Notices to the run: `ready` and `done` of an iteration, `failed` with a reason. 
 its peers (retransmissions, acknowledgements) until the next iteration. Instants in messages are real (CLOCK_MONOTONIC).
 """
 
+import select
 import time
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
@@ -96,7 +97,7 @@ class Rank:
         self._reported = {"retransmitted_packets": 0, "timeouts": 0}
 
     def watched(self) -> list[tuple[int, int]]:
-        return [(self._channel.fileno(), 1), *self._driver.watched()]
+        return [(self._channel.fileno(), select.POLLIN), *self._driver.watched()]
 
     def serve(self, ready: Mapping[int, int]) -> None:
         if self._channel.fileno() in ready:
@@ -186,7 +187,7 @@ class Rank:
     def _report(self) -> None:
         assert self._iteration
         self._state = _State.SERVING
-        late = np.array(self._driver.take_late_ns() or [0])
+        late = self._driver.take_late_ns()
         counters = self._driver.counters()
         since = {name: counters[name] - before for name, before in self._reported.items()}
         self._reported = {name: counters[name] for name in self._reported}
@@ -204,8 +205,8 @@ class Rank:
             retransmitted=since["retransmitted_packets"],
             timeouts=since["timeouts"],
             cpu_ns=self._cpu_ns,
-            late_p50_ns=int(np.percentile(late, 50, method="inverted_cdf")),
-            late_p99_ns=int(np.percentile(late, 99, method="inverted_cdf")),
+            late_p50_ns=_percentile(late, 50),
+            late_p99_ns=_percentile(late, 99),
             counters=counters,
             metrics=self._workload.metrics(),
             digest=self._workload.digest(self._buffer),
@@ -216,9 +217,9 @@ class Rank:
             return self._iteration.waiting_for(self._clock.now()) or "its packets to be acknowledged"
         if self._state is _State.PREPARING:
             return "its connections"
-        if self._state is _State.FINISHED:
-            late = np.flatnonzero(self._inputs.finished <= self._number)
-            return "" if len(late) else "nothing"
+        if self._state is _State.ARMED:
+            left_ns = (self._begin_ns - self._clock.monotonic()) // self._clock.dilation
+            return f"its own computing or stall to end, {left_ns / 1e6:.3f} ms more (model time)"
         return ""
 
     def fail(self, reason: str) -> None:
@@ -227,3 +228,8 @@ class Rank:
 
     def _notice(self, event: str, **fields: Any) -> None:
         self._channel.send({"event": event, "rank": self._rank, "iteration": self._number, **fields})
+
+
+def _percentile(values: Sequence[int], percent: int) -> int | None:
+    """By nearest rank; None of nothing."""
+    return int(np.percentile(values, percent, method="inverted_cdf")) if values else None

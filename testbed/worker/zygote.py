@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from testbed.errors import TestbedError
+from testbed.netcore import set_timer_slack
 from testbed.run.channel import Channel, ChannelClosed
 from testbed.worker import process
 from testbed.worker.setup import Shared, Sockets
@@ -50,7 +51,7 @@ def _be_rank(shared: Shared, control: Path, rank: int, parent: int, namespace: s
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt ends it without a word
     process.die_with_parent(parent)
     process.name_process(f"rank{rank}")
-    process.sharpen_timers()
+    set_timer_slack(1)
     if namespace is not None:
         process.enter_network(namespace)
     sockets = Sockets(shared, rank)

@@ -1,5 +1,6 @@
 """The NIC on loopback sockets, under an injected clock, with an endpoint that does as it is told."""
 
+import errno
 import itertools
 import os
 import select
@@ -12,7 +13,7 @@ from testbed import netcore
 from testbed.transport.endpoint import ALL, Arrival, Burst, Counters, Event, Path
 from testbed.wire.roce import ACKNOWLEDGE, SEND_FIRST, SEND_LAST, SEND_MIDDLE, Aeth, Header, encode
 from testbed.worker.clock import ModelClock
-from testbed.worker.nic import ROCE_PORT, Nic
+from testbed.worker.nic import ROCE_PORT, Nic, can_segment, udp_socket
 
 ADDRESSES = (f"127.{os.getpid() % 250 + 1}.1.1", f"127.{os.getpid() % 250 + 1}.1.2")
 PATH = Path(rate_bps=10**9, base_rtt_ns=1_000_000, mtu_bytes=1500, max_burst_packets=16)
@@ -204,3 +205,44 @@ def test_only_an_announced_instant_can_be_missed(pair: Pair) -> None:
     pair.endpoints[0].bursts = [run(2, not_before_ns=1_999_900)]
     pair.nics[0].transmit()
     assert pair.nics[0].take_late_ns() == [500]
+
+
+def test_a_device_that_cannot_segment_gets_packet_by_packet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testbed.worker.nic.can_segment", lambda *_: False)
+    pair = Pair()
+    try:
+        burst = run(16)
+        pair.endpoints[0].bursts = [burst]
+        pair.nics[0].transmit()
+        arrivals: list[tuple[int, int, bytes]] = []
+        while more := pair.arrivals(1):
+            arrivals += more
+        assert b"".join(payload for _, _, payload in arrivals) == burst.payload
+    finally:
+        for nic in pair.nics:
+            nic.close()
+
+
+@pytest.mark.parametrize(("error", "can"), [(errno.EIO, False), (errno.EINVAL, False), (errno.ENETUNREACH, True)])
+def test_whether_a_device_can_segment_is_asked_of_the_kernel(
+    error: int, can: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(*_: object) -> int:
+        raise OSError(error, "")
+
+    with udp_socket(ADDRESSES[0], 0) as sock:
+        assert can_segment(sock, 0x7F000001)
+        monkeypatch.setattr(netcore, "send_segments", send)
+        assert can_segment(sock, 0x7F000001) is can
+
+
+def test_what_is_sent_while_the_link_is_down_never_was_on_a_wire(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    def send(*_: object) -> int:
+        raise OSError(errno.ENETDOWN, "")
+
+    monkeypatch.setattr(netcore, "send_segments", send)
+    pair.endpoints[0].bursts = [run(4)]
+    pair.nics[0].transmit()
+    counters = pair.nics[0].counters()
+    assert (counters["sent_packets"], counters["frame_bytes"], counters["unsent_packets"]) == (0, 0, 4)
+    assert pair.nics[0].idle()

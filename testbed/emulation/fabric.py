@@ -129,6 +129,9 @@ class FabricProcess:
         self._fabric.mark()
         return {}
 
+    def _transit(self, _request: Message) -> dict[str, Any]:
+        return {"transit": self._fabric.transit()}
+
     def _in_flight(self, _request: Message) -> dict[str, Any]:
         counters = self._fabric.counters()
         return {"all": sum(link[0]["in_flight"] for link in counters), "job": sum(k[1]["in_flight"] for k in counters)}
@@ -163,6 +166,7 @@ class FabricProcess:
     _operations: ClassVar[dict[str, Callable[["FabricProcess", Message], dict[str, Any]]]] = {
         "counters": _counters,
         "mark": _mark,
+        "transit": _transit,
         "in-flight": _in_flight,
         "set-link": _change_link,
         "link-down": _link_down,

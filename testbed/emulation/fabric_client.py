@@ -131,6 +131,11 @@ class FabricClient:
         """Forget highest queues, measured rates and lateness."""
         self._ask("mark")
 
+    def transit_ns(self) -> tuple[int, int] | None:
+        """How long packets were inside switches since the last `mark`, in real time: (p50, p99)."""
+        percentiles = self._ask("transit")["transit"]
+        return None if percentiles is None else (percentiles[0], percentiles[1])
+
     def in_flight(self) -> tuple[int, int]:
         """Packets inside the fabric now: (all, the job's)."""
         answer = self._ask("in-flight")

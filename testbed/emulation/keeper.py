@@ -23,6 +23,7 @@ from testbed.plan.serial import to_json
 
 _TICK_S = 0.1
 _DOWN_S = 60.0
+_DIED = '{"error": "the process that holds the network died", "hint": "run `testbed clean`", "status": 1}'
 
 
 def bring_up(plan: Plan, *, root: Path = ROOT) -> tuple[RunState, SetupTimes]:
@@ -40,7 +41,7 @@ def bring_up(plan: Plan, *, root: Path = ROOT) -> tuple[RunState, SetupTimes]:
         os.kill(pid, signal.SIGTERM)
         os.waitpid(pid, 0)
         raise
-    answer: dict[str, Any] = json.loads(text or '{"error": "the process that holds the network died", "status": 1}')
+    answer: dict[str, Any] = json.loads(text or _DIED)
     if "error" in answer:
         os.waitpid(pid, 0)
         kind = MachineLacks if answer["status"] == MachineLacks.exit_status else RunFailed

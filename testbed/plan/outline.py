@@ -4,7 +4,7 @@ Long things are shown by example: links by their parameters, routes by one switc
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby, pairwise
 from typing import Any
@@ -115,7 +115,7 @@ def _routes(plan: Plan) -> RenderableType:
     graph = plan.graph
     title = f"routes (one switch of each tier; alternates for {len(plan.alternates)} sets of failed cables)"
     table = _table(title, "switch", "entries", "prefix > ports")
-    for _, alike in _by_tier(plan).items():
+    for alike in _by_tier(plan).values():
         name = alike[0]
         entries = plan.switches[name].entries
         shown = [f"{e.prefix} > {_ports(e.ports)}{f' {e.kind}' if len(e.ports) > 1 else ''}" for e in entries]
@@ -125,7 +125,7 @@ def _routes(plan: Plan) -> RenderableType:
     return table
 
 
-def _by_tier(plan: Plan) -> Mapping[str, list[str]]:
+def _by_tier(plan: Plan) -> dict[str, list[str]]:
     tiers: dict[str, list[str]] = {}
     for switch in plan.graph.switches:
         tiers.setdefault(plan.graph.nodes[switch].tier, []).append(switch)
@@ -244,8 +244,4 @@ def _table(title: str, *columns: str, header: bool = True) -> Table:
 
 def _say_rest(table: Table, rows: int, most: int = _MOST_ROWS) -> None:
     if rows > most:
-        table.add_row(*_last_line(f"{rows - most} more: --json has all", len(table.columns)))
-
-
-def _last_line(text: str, columns: int) -> Iterable[str]:
-    return ["..." if columns > 1 else text, *[""] * (columns - 2), text][-columns:]
+        table.add_row("...", *[""] * (len(table.columns) - 2), f"{rows - most} more: --json has all")

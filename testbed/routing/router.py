@@ -78,10 +78,7 @@ class Router:
         return (max(ports, key=lambda port: _draw(self._salts[switch], subnet, port)),)
 
     def _entries(self, table: Mapping[str, Ports]) -> tuple[Entry, ...]:
-        made = (
-            Entry(prefix, "single" if len(ports) < 2 or self._kind == "single" else self._kind, ports)
-            for prefix, ports in table.items()
-        )
+        made = (Entry(prefix, "single" if len(ports) < 2 else self._kind, ports) for prefix, ports in table.items())
         return tuple(sorted(made, key=_longest_first))
 
 

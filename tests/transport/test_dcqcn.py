@@ -253,6 +253,15 @@ class TestOverEndpoints:
         reth_ns = 16 * 8 * 2  # which the first run had on top
         assert [burst.not_before_ns for burst in late] == [10_000_000 - burst_ns - reth_ns, 10_000_000 - reth_ns]
 
+    def test_what_is_posted_after_a_pause_is_asked_for_then_and_not_before(self):
+        a, _ = self.pair({"kind": "dcqcn", "increase_interval": "1s", "byte_counter": "1GB"})
+        a.post_send(1, 1, 1, bytes(1024), 0)
+        a.transmit(0, 4)
+        a.receive(arrival(1, self.cnp_burst(a._queue_pairs[1].address.local_qp)), 0)
+        a.post_send(2, 1, 1, bytes(1024), 10_000_000)
+        [burst] = a.transmit(10_000_700, 1000)
+        assert burst.not_before_ns == 10_000_000
+
     def test_the_bottleneck_is_not_overrun_for_long(self):
         ends = self.pair()
         for number in range(20):

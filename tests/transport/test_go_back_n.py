@@ -100,6 +100,19 @@ def test_acknowledgements_are_coalesced(ack_every, expected):
     assert decode(acknowledgements[-1].headers[0]).aeth == roce.Aeth(0x1F, 1)  # MSN: one message is complete
 
 
+def test_acknowledgements_come_unasked_after_so_many_packets():
+    a, _ = pair(window=128, ack_every=64)
+    _, b = pair(ack_every=4)
+    b.post_receive(1, 0, 9, memoryview(bytearray(20 * MTU)), 0)
+    a.post_send(1, 1, 9, bytes(20 * MTU), 0)
+    [burst] = a.transmit(0, 100)
+    answered = []
+    for index in range(19):
+        b.receive(arrival(0, burst, index, index + 1), 0)
+        answered += [index] * len(b.transmit(0, 100))
+    assert answered == [3, 7, 11, 15]
+
+
 @pytest.mark.parametrize("lost", [0, 1, 7, 18])
 def test_one_nak_a_gap_and_all_from_the_gap_again(lost):
     a, b, [burst], psn, buffer = start(20 * MTU)

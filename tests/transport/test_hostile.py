@@ -160,6 +160,14 @@ def test_a_message_that_ends_early_or_late_is_not_completed():
         assert victim.end.events() == ((Received(2),) if middles == 3 else ())
 
 
+def test_a_send_cannot_end_in_an_empty_packet():
+    victim = Victim("send")
+    victim.receive(first(victim, opcode=roce.SEND_FIRST, reth=None), bytes(MTU))
+    last = Header(roce.SEND_LAST_IMMEDIATE, victim.queue_pair, (victim.psn + 1) % 2**24, immediate=2)
+    assert victim.receive(last) == "bad_length"
+    assert victim.end.events() == ()
+
+
 def test_a_run_whose_lengths_lie():
     victim = Victim()
     headers = (

@@ -21,6 +21,7 @@ from testbed.topology.graph import Ecn, LinkParameters, Loss
 
 pytestmark = [
     pytest.mark.root,
+    pytest.mark.slow,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root for network namespaces and TAP devices"),
 ]
 

@@ -59,8 +59,9 @@ def _print(facts: "Sequence[Fact]", measured: "Capabilities | None") -> None:
     if measured is not None:
         tc = measured.netem and measured.datapath == "kernel"
         console.print(
-            f"\ncarries {measured.packet_hops_per_s:,.0f} packet-hops/s over a shaped k=4 fat-tree; a hop comes "
-            f"{measured.hop_excess_ns / 1000:,.0f} us late (real time)\n"
+            f"\ncarries {measured.packet_hops_per_s:,.0f} packet-hops/s over a shaped k=4 fat-tree; a packet comes "
+            f"{measured.path_excess_ns / 1000:,.0f} us late over an idle path, and spends up to "
+            f"{measured.switch_ns / 1000:,.0f} us in a switch (real time)\n"
             f"uses Open vSwitch's {measured.datapath} datapath, and for links "
             f"{'tc (the fabric where they are impaired)' if tc else 'the fabric'}"
         )

@@ -1,4 +1,4 @@
-"""What this machine carries: packet-hops a second without loss, and how late a hop is, through a shaped fat-tree.
+"""What this machine carries: packet-hops a second without loss, and how late packets are, through a shaped fat-tree.
 
 Measured once and kept (see `store`); `plan` predicts a spec's packet-hops a second against it, and
 `time_dilation: auto` brings the two together.
@@ -26,7 +26,7 @@ from testbed.spec.model import Spec
 _FABRIC = {
     "name": "doctor",
     "topology": {"kind": "fat-tree", "k": 4},
-    "links": [{"rate": "10Gbps", "delay": "10us", "queue": "1MiB"}],
+    "links": [{"rate": "10Gbps", "delay": "5ms", "queue": "4MiB"}],
     "time_dilation": 1,
 }
 _PAIRS = [("h0", "h15"), ("h15", "h0"), ("h4", "h11"), ("h11", "h4")]
@@ -59,7 +59,8 @@ def measure() -> Capabilities:
         tun_segmentation=facts.tun_segmentation(),
         cores=len(os.sched_getaffinity(0)),
         packet_hops_per_s=_COLD_START,
-        hop_excess_ns=0,
+        path_excess_ns=0,
+        switch_ns=0,
     )
     fabric = plan(Spec.model_validate(_FABRIC), guess)
     with tempfile.TemporaryDirectory(prefix="testbed-doctor-") as logs:
@@ -77,6 +78,9 @@ def measure() -> Capabilities:
             )
             excess_ns = max(0, load.round_trip_ns(_ROUND_TRIPS) - 2 * one_way_ns(links, PACKET_BYTES))
             packets_per_s = _most_without_loss(load)
+            network.mark()
+            load.offer(packets_per_s / 2, _OFFER_S)
+            transit = network.fabric.transit_ns() if "netcore" in fabric.drivers else None
             load.close()
         finally:
             problems = network.stop()
@@ -90,7 +94,8 @@ def measure() -> Capabilities:
         tun_segmentation=guess.tun_segmentation,
         cores=guess.cores,
         packet_hops_per_s=round(packets_per_s * len(_PAIRS) * len(links)),
-        hop_excess_ns=excess_ns // (2 * len(links)),
+        path_excess_ns=excess_ns // 2,
+        switch_ns=transit[1] if transit else 0,
     )
 
 

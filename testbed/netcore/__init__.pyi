@@ -171,6 +171,9 @@ class Fabric:
     def mark(self) -> None:
         """Forget lateness, measured rates and highest queues, so that the next `counters` tells of what follows."""
 
+    def transit(self) -> tuple[int, int] | None:
+        """How long packets were inside switches since the last `mark`, in real ns: (p50, p99); None: no packet was."""
+
     def capture_start(self, port: int, path: str, snap_bytes: int) -> None:
         """Write what enters and leaves at a port into a pcap file (nanosecond resolution). Raises OSError."""
 

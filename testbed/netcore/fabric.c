@@ -20,12 +20,14 @@ struct fabric *fabric_new(uint64_t seed)
     fabric->seed = seed;
     eventq_init(&fabric->events);
     packet_pool_init(&fabric->pool, &fabric->events);
+    bool transits = transit_init(&fabric->transit);
     pthread_mutex_init(&fabric->lock, NULL);
     pthread_cond_init(&fabric->called, NULL);
     fabric->epoll = epoll_create1(EPOLL_CLOEXEC);
     fabric->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = WAKE};
-    if (fabric->epoll < 0 || fabric->wake < 0 || epoll_ctl(fabric->epoll, EPOLL_CTL_ADD, fabric->wake, &event) != 0) {
+    bool waits = fabric->epoll >= 0 && fabric->wake >= 0;
+    if (!transits || !waits || epoll_ctl(fabric->epoll, EPOLL_CTL_ADD, fabric->wake, &event) != 0) {
         int error = errno;
         fabric_destroy(fabric);
         errno = error;
@@ -46,6 +48,7 @@ void fabric_destroy(struct fabric *fabric)
     free(fabric->links);
     free(fabric->kept);
     packet_pool_destroy(&fabric->pool);
+    transit_destroy(&fabric->transit);
     eventq_destroy(&fabric->events);
     if (fabric->wake >= 0)
         close(fabric->wake);
@@ -89,6 +92,8 @@ struct fabric_port *fabric_add_port(struct fabric *fabric, int fd, struct port_o
 static void deliver(void *receiver, struct packet *packet)
 {
     struct fabric_port *port = receiver;
+    if (!port->host)
+        transit_enter(&port->fabric->transit, packet, packet->due_ns);
     port_write(&port->port, packet);
     if (!port->kept) {
         port->kept = true;
@@ -174,7 +179,8 @@ static void read_port(struct fabric *fabric, struct fabric_port *port)
             classify(&fabric->job, packet);
             if (port->port.capture)
                 capture_frame(port->port.capture, packet->frame, packet->length, now_ns);
-            link_send(port->out, packet, now_ns);
+            int64_t arrived_ns = port->host ? now_ns : transit_leave(&fabric->transit, packet, now_ns);
+            link_send(port->out, packet, arrived_ns);
         }
         if (nic_full(port)) {
             port->paused = watch(port, EPOLL_CTL_MOD, 0);

@@ -7,6 +7,7 @@
 
 #include "link.h"
 #include "port.h"
+#include "transit.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -42,6 +43,7 @@ struct fabric_job {
 struct fabric {
     struct eventq events;
     struct packet_pool pool;
+    struct transit transit;
     uint64_t seed;
     struct fabric_job job;
     struct fabric_port **ports;

@@ -263,6 +263,7 @@ static void apply_mark(struct fabric *fabric, void *argument)
     (void)argument;
     for (size_t i = 0; i < fabric->link_count; i++)
         link_mark(&fabric->links[i]->link);
+    fabric->transit.taken = (struct histogram){0};
 }
 
 static PyObject *mark(PyObject *self, PyObject *args)
@@ -270,6 +271,27 @@ static PyObject *mark(PyObject *self, PyObject *args)
     (void)args;
     call(fabric_of(self), apply_mark, NULL);
     Py_RETURN_NONE;
+}
+
+struct transit_reading {
+    int64_t p50_ns, p99_ns;
+};
+
+static void read_transit(struct fabric *fabric, void *argument)
+{
+    struct transit_reading *reading = argument;
+    reading->p50_ns = histogram_percentile(&fabric->transit.taken, 50);
+    reading->p99_ns = histogram_percentile(&fabric->transit.taken, 99);
+}
+
+static PyObject *transit(PyObject *self, PyObject *args)
+{
+    (void)args;
+    struct transit_reading reading;
+    call(fabric_of(self), read_transit, &reading);
+    if (reading.p50_ns < 0)
+        Py_RETURN_NONE;
+    return Py_BuildValue("LL", (long long)reading.p50_ns, (long long)reading.p99_ns);
 }
 
 /* --- captures ------------------------------------------------------------------------------------------------------ */
@@ -352,6 +374,7 @@ static PyMethodDef methods[] = {
     {"set_job", set_job, METH_VARARGS, NULL},
     {"counters", counters, METH_NOARGS, NULL},
     {"mark", mark, METH_NOARGS, NULL},
+    {"transit", transit, METH_NOARGS, NULL},
     {"capture_start", capture_start, METH_VARARGS, NULL},
     {"capture_stop", capture_stop, METH_NOARGS, NULL},
     {"run", run, METH_NOARGS, NULL},

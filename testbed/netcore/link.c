@@ -136,16 +136,17 @@ static void serve(struct link *link, struct packet *packet, int64_t start_ns)
     link->run_bits += wire_bytes * 8;
     packet->run = link->run;
     packet->run_bits = link->run_bits;
+    link->free_ns = start_ns + duration_ns;
     link->in_service = packet;
     link->in_service_lost = lost(link);
     link->service_end.inward = !link->in_service_lost;
-    eventq_schedule(link->events, &link->service_end, start_ns + duration_ns);
+    eventq_schedule(link->events, &link->service_end, link->free_ns);
     if (!link->in_service_lost)
-        propagate(link, packet, start_ns + duration_ns);
+        propagate(link, packet, link->free_ns);
     link->served++;
 }
 
-void link_send(struct link *link, struct packet *packet, int64_t now_ns)
+void link_send(struct link *link, struct packet *packet, int64_t arrived_ns)
 {
     const struct link_parameters *of = &link->parameters;
     COUNT(link, packet, entered, 1);
@@ -172,11 +173,13 @@ void link_send(struct link *link, struct packet *packet, int64_t now_ns)
         link->queued_bytes += packet->length;
         if (link->queued_bytes > link->max_queued_bytes)
             link->max_queued_bytes = link->queued_bytes;
+    } else if (arrived_ns < link->free_ns) {
+        serve(link, packet, link->free_ns);
     } else {
         link->remainder = 0;
         link->run++;
         link->run_bits = 0;
-        serve(link, packet, now_ns);
+        serve(link, packet, arrived_ns);
     }
 }
 

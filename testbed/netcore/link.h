@@ -82,6 +82,7 @@ struct link {
     bool in_service_lost;
     struct event service_end;
     uint64_t remainder; /* of the last serialisation time, in 1 / rate ns */
+    int64_t free_ns; /* when the last serialisation ended, or will */
     int64_t last_arrival_ns;
     int64_t busy_ns;
     uint32_t run;
@@ -102,8 +103,10 @@ bool link_init(struct link *link, struct eventq *events, struct packet_pool *poo
 /* Set the parameters; packets inside keep going. */
 void link_set(struct link *link, const struct link_parameters *parameters);
 
-/* Take a packet in at `now_ns`; the link owns it. Everything due by then must have been fired. */
-void link_send(struct link *link, struct packet *packet, int64_t now_ns);
+/* Take in a packet that arrived at `arrived_ns`, now or before; the link owns it. What is due by now must have been fired.
+ *
+ * One that arrived before now is served as if it had come then, but behind what has left since. */
+void link_send(struct link *link, struct packet *packet, int64_t arrived_ns);
 
 /* Down: everything inside is lost, and what comes is too. */
 void link_set_up(struct link *link, bool up);

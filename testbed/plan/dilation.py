@@ -12,11 +12,12 @@ MOST_ERROR = 0.1  # of the base round trip
 
 @dataclass(frozen=True, slots=True)
 class Dilation:
-    """The factor that runs, and the least that each of the two limits asks for."""
+    """The factor that runs, and the least that each of the limits asks for."""
 
     value: int
     by_load: int
     by_timing: int
+    by_switches: int
     reasons: tuple[str, ...]
 
 
@@ -27,19 +28,32 @@ def dilate(spec: Spec, prediction: Prediction, hops: int, capabilities: Capabili
     """
     carries = MOST_LOAD * capabilities.packet_hops_per_s
     by_load = max(1, math.ceil(prediction.packet_hops_per_s / carries))
-    excess_ns = hops * capabilities.hop_excess_ns
     allowed_ns = MOST_ERROR * prediction.base_rtt_ns
-    by_timing = max(1, math.ceil(excess_ns / allowed_ns)) if allowed_ns else 1
+    by_timing = _least(2 * capabilities.path_excess_ns, allowed_ns)
+    switches = max(hops - 2, 0)
+    hidden_ns = prediction.base_rtt_ns * switches / max(hops, 1)
+    by_switches = _least(switches * capabilities.switch_ns, hidden_ns + allowed_ns)
     load = (
         f"load asks for {by_load}: {prediction.packet_hops_per_s:,.0f} packet-hops/s predicted, "
         f"{carries:,.0f} allowed (half of what this machine carries)"
     )
     timing = (
-        f"timing asks for {by_timing}: {hops} hops there and back come {excess_ns / 1000:,.0f} us late, "
-        f"{allowed_ns / 1000:,.1f} us allowed (a tenth of the base RTT)"
+        f"timing asks for {by_timing}: packets there and back come {2 * capabilities.path_excess_ns / 1000:,.0f} us "
+        f"late, {allowed_ns / 1000:,.1f} us allowed (a tenth of the base RTT)"
+    )
+    transit = (
+        f"switches ask for {by_switches}: {switches} there and back take {capabilities.switch_ns / 1000:,.0f} us each, "
+        f"which the delays of the links after them have to hide ({hidden_ns / 1000:,.1f} us)"
     )
     if spec.engine == "simulation":
-        return Dilation(1, by_load, by_timing, ("a simulation has a clock of its own",))
+        return Dilation(1, by_load, by_timing, by_switches, ("a simulation has a clock of its own",))
     if spec.time_dilation != "auto":
-        return Dilation(spec.time_dilation, by_load, by_timing, (f"the spec says {spec.time_dilation}", load, timing))
-    return Dilation(max(by_load, by_timing), by_load, by_timing, (load, timing))
+        said = f"the spec says {spec.time_dilation}"
+        return Dilation(spec.time_dilation, by_load, by_timing, by_switches, (said, load, timing, transit))
+    least = max(by_load, by_timing, by_switches)
+    return Dilation(least, by_load, by_timing, by_switches, (load, timing, transit))
+
+
+def _least(real_ns: float, model_ns: float) -> int:
+    """The least factor at which a model time covers a real one."""
+    return max(1, math.ceil(real_ns / model_ns)) if model_ns else 1

@@ -34,7 +34,9 @@ class Capabilities:
     """What this machine has, as `testbed doctor` measured it. `plan` takes it as data.
 
     packet_hops_per_s: wire packets a second times the directed links each crosses, through shaped links.
-    hop_excess_ns: how much later than modelled a packet leaves one link and the switch after it (median, real time).
+    path_excess_ns: how much later than modelled a packet arrives over an idle path whose links' delays are long enough to
+    hide what switches take (median, real time).
+    switch_ns: what a packet spends in a switch, which links' delays have to hide (p99 at half load, real time; 0: unknown).
     """
 
     datapath: Datapath
@@ -42,7 +44,8 @@ class Capabilities:
     tun_segmentation: bool  # TUN_F_USO: super-packets cross the kernel at hosts
     cores: int
     packet_hops_per_s: float
-    hop_excess_ns: int
+    path_excess_ns: int
+    switch_ns: int
 
 
 @dataclass(frozen=True, slots=True)

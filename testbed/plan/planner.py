@@ -24,7 +24,8 @@ DEFAULT_CAPABILITIES = Capabilities(
     tun_segmentation=False,
     cores=2,
     packet_hops_per_s=40_000,
-    hop_excess_ns=250_000,
+    path_excess_ns=250_000,
+    switch_ns=1_000_000,
 )
 
 

@@ -155,17 +155,21 @@ class EmulatedRun:
         faults.start(zero_ns)
 
     def _link_lateness(self) -> tuple[int | None, str]:
-        """The worst link's p99 since the last call, in model time, and its name."""
+        """The worst p99 since the last call, in model time, of the links that end at hosts, and the link's name.
+
+        What comes late out of a link into a switch counts only as far as the links after it do not make up for it.
+        """
+        links, hosts = self._plan.graph.links, set(self._plan.graph.hosts)
         late = [
             (counters.late_p99_ns, index)
             for index, counters in self._network.link_counters().items()
-            if counters.late_p99_ns is not None
+            if counters.late_p99_ns is not None and links[index].target in hosts
         ]
         self._network.mark()
         if not late:
             return None, ""
         worst_ns, index = max(late)
-        return worst_ns // self._plan.dilation, self._plan.graph.links[index].name
+        return worst_ns // self._plan.dilation, links[index].name
 
     def _quiesce(self) -> None:
         """Let the job's packets that are under way arrive; background traffic is stopped at the end only."""

@@ -168,8 +168,8 @@ def test_dilation_is_the_least_that_both_limits_allow() -> None:
     load, timing = explained.by_load, explained.by_timing
     assert prediction.packet_hops_per_s / load <= STOCK.packet_hops_per_s / 2
     assert load == 1 or prediction.packet_hops_per_s / (load - 1) > STOCK.packet_hops_per_s / 2
-    assert 12 * STOCK.hop_excess_ns <= 0.1 * prediction.base_rtt_ns * timing
-    assert 12 * STOCK.hop_excess_ns > 0.1 * prediction.base_rtt_ns * (timing - 1)
+    assert 2 * STOCK.path_excess_ns <= 0.1 * prediction.base_rtt_ns * timing
+    assert 2 * STOCK.path_excess_ns > 0.1 * prediction.base_rtt_ns * (timing - 1)
     assert len(explained.reasons) == 2
 
 

@@ -253,7 +253,7 @@ def consecutive(headers: Sequence[bytes], start: int) -> int:
     if len(first) != BTH_BYTES or first[0] not in (SEND_MIDDLE, WRITE_MIDDLE) or first[8] & 0x80:
         return 1
     value = int.from_bytes(first, "big")
-    count = min(len(headers) - start, PSN_MODULUS - (value & 0xFFFFFF))
+    count = len(headers) - start
     if len(headers[start + count - 1]) != BTH_BYTES or headers[start + count - 1][0] != first[0]:
         count -= 1  # the last packet of the message
     joined = b"".join(headers[start : start + count])

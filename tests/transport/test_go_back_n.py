@@ -328,6 +328,13 @@ def test_peers_take_turns():
     assert [burst.peer for burst in ends[0].transmit(0, 1000)] == []
 
 
+def test_peers_take_turns_from_call_to_call():
+    ends = endpoints(4, kind="roce", mtu=MTU, window=128)
+    for peer in (1, 2, 3):
+        ends[0].post_send(peer, peer, 9, bytes(8 * MTU), 0)
+    assert [ends[0].transmit(0, 4)[0].peer for _ in range(6)] == [1, 2, 3, 1, 2, 3]
+
+
 def test_source_ports_depend_on_queue_pair_and_seed():
     def ports(seed):
         ends = endpoints(16, PATH, seed, kind="roce")

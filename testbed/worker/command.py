@@ -113,6 +113,11 @@ class CommandRank:
     def _start(self) -> None:
         self._at_ns = None
         parent = os.getpid()
+
+        def settle() -> None:
+            process.be_ordinary()
+            process.die_with_parent(parent)
+
         self._start_ns = self._clock.monotonic()
         try:
             self._program = subprocess.Popen(
@@ -122,7 +127,7 @@ class CommandRank:
                 stderr=subprocess.PIPE,
                 env={**os.environ, **self._variables},
                 process_group=0,
-                preexec_fn=lambda: process.die_with_parent(parent),  # noqa: PLW1509 - this process has one thread
+                preexec_fn=settle,  # noqa: PLW1509 - this process has one thread
             )
         except OSError as error:
             self._notice("failed", reason=f"{self._argv[0]!r} cannot be started ({error.strerror})")

@@ -41,12 +41,15 @@ class Loop:
     def run(self) -> None:
         ready: dict[int, int] = {}
         while not self._stopped:
+            watched: list[tuple[int, int]] = []
+            wake_ns = self._monotonic() + _IDLE_NS
             for server in self._servers:
                 server.serve(ready)
-            wakes = [wake for server in self._servers if (wake := server.wake_ns()) is not None]
-            timeout_ns = max(0, min(wakes) - self._monotonic()) if wakes else _IDLE_NS
-            watched = [entry for server in self._servers for entry in server.watched()]
-            ready = dict(ppoll(watched, min(timeout_ns, _IDLE_NS)))
+            for server in self._servers:
+                watched += server.watched()
+                if (wake := server.wake_ns()) is not None and wake < wake_ns:
+                    wake_ns = wake
+            ready = dict(ppoll(watched, max(0, wake_ns - self._monotonic())))
 
 
 class Clock(Protocol):

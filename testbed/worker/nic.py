@@ -31,6 +31,7 @@ _RECEIVE_BUFFER_BYTES = 16 << 20
 _SEND_BUFFER_BYTES = 256 << 10
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h
 _AHEAD_SHARE = 20  # runs are handed over up to base RTT / 20 before the link is free: sleeping late then costs no rate
+_NEVER = 1 << 62
 _CANNOT_SEGMENT = (errno.EIO, errno.EINVAL)
 _NO_LINK = (errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH)
 _COUNTED = (
@@ -67,7 +68,8 @@ class Nic:
         self._unsent: list[tuple[memoryview, int]] = []  # the rest of the run that met back-pressure
         self._unsent_burst: Burst | None = None
         self._free_ns = 0  # real instant at which the link has serialised all that was handed over
-        self._announced_ns: int | None = None  # the endpoint's deadline when the loop went to sleep
+        self._deadline_ns = _NEVER  # the endpoint's, in real time, as last looked at
+        self._announced_ns = _NEVER  # the same when the loop went to sleep
         self._late_ns: list[int] = []
         self._counts = dict.fromkeys(_COUNTED, 0)
 
@@ -99,25 +101,28 @@ class Nic:
         return watched
 
     def receive(self, ready: Mapping[int, int]) -> None:
-        """Take in what came, and let the endpoint do what is due."""
+        """Take in what came."""
         if self._receiver.fileno() in ready:
             for _ in range(_RECEIVES_A_TURN):
                 if self._receive_some() < _RECEIVE_SLOTS:
                     break
-        deadline = self._endpoint.deadline()
-        if deadline is not None and deadline <= (now := self._clock.now()):
-            self._endpoint.on_deadline(now)
 
     def transmit(self) -> None:
-        """Send what may leave now, some runs of it."""
+        """Let the endpoint do what is due, and send what may leave now, some runs of it."""
+        self._look()
+        now = self._clock.monotonic()
+        if self._deadline_ns <= now:
+            self._endpoint.on_deadline(self._clock.model(now))
+            self._look()
         if not self._flush():
             return
         for _ in range(_RUNS_A_TURN):
             now = self._clock.monotonic()
             if self._free_ns - self._ahead_ns > now:
                 return
-            if self._held_packets < self._path.max_burst_packets:
+            if self._deadline_ns <= now and self._held_packets < self._path.max_burst_packets:
                 self._pull(now)
+                self._look()
             if not self._held or self._held[0][0] > now:
                 return
             asked_ns, _, burst = heapq.heappop(self._held)
@@ -128,16 +133,14 @@ class Nic:
                 return
 
     def wake_ns(self) -> int | None:
-        """When something will be due even if nothing arrives and no socket becomes writable."""
-        deadline = self._endpoint.deadline()
-        self._announced_ns = None if deadline is None else self._clock.real(deadline)
-        wakes = [] if self._announced_ns is None else [self._announced_ns]
-        if self._held:
-            wakes.append(self._held[0][0])
-        if not wakes:
+        """When `transmit` will have something to do even if nothing arrives and no socket becomes writable."""
+        self._announced_ns = self._deadline_ns
+        wake_ns = min(self._deadline_ns, self._held[0][0]) if self._held else self._deadline_ns
+        if wake_ns == _NEVER:
             return None
-        now, free_ns = self._clock.monotonic(), self._free_ns - self._ahead_ns
-        return min(wakes) if min(wakes) > now or self._unsent else free_ns
+        if wake_ns > self._clock.monotonic():
+            return wake_ns
+        return None if self._unsent else self._free_ns - self._ahead_ns  # the socket, or the link, is waited for
 
     def take_late_ns(self) -> list[int]:
         """How much later than asked each run has left since the last call, in model nanoseconds."""
@@ -177,10 +180,14 @@ class Nic:
                 self._endpoint.receive(Arrival(peer, tos & 3, segment, headers, payload), now)
         return len(datagrams)
 
+    def _look(self) -> None:
+        deadline = self._endpoint.deadline()
+        self._deadline_ns = _NEVER if deadline is None else self._clock.real(deadline)
+
     def _pull(self, now: int) -> None:
         for burst in self._endpoint.transmit(self._clock.model(now), self._path.max_burst_packets):
             # What was posted or came only now may be owed an earlier instant by its pacing; nobody is late for that.
-            asked_ns = max(self._clock.real(burst.not_before_ns), min(now, self._announced_ns or now))
+            asked_ns = max(self._clock.real(burst.not_before_ns), min(now, self._announced_ns))
             heapq.heappush(self._held, (asked_ns, self._order, burst))
             self._order += 1
             self._held_packets += burst.packets

@@ -1,4 +1,4 @@
-"""What a child process asks of the kernel for itself: another network namespace, death with its parent, and the like."""
+"""What a child process asks of the kernel for itself: another network namespace, death with its parent and such."""
 
 import ctypes
 import os

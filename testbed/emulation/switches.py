@@ -26,6 +26,7 @@ _START_S = 10.0
 _TRANSACTION_S = 30
 _PROBE_MS = 30_000  # two busy cores may keep a controller from answering OVS's default of 5 s
 _FLOW_IDLE_MS = 3_600_000  # cached flows live through a pause; else the first packet after 10 s takes the slow path
+_NICENESS = "-10"  # what ovs-ctl gives it: a switch that waits for a core loses packets
 _BACKOFF_MS = 1_000  # the least that OVS allows
 # Room for some thousand full frames. A port's packet socket has by default 208 KiB, which loses up to 1 % of a burst.
 _SOCKET_BUFFER_BYTES = 4 << 20
@@ -141,6 +142,7 @@ class OpenVSwitch:
             self._state,
             program,
             [
+                *("nice", "-n", _NICENESS),
                 program,
                 *arguments,
                 f"--unixctl={self._directory}/{program}.ctl",

@@ -1,7 +1,7 @@
 /* One directed link: a byte queue, service at a rate, a propagation delay, and what strikes packets on the way.
  *
- * Departures are computed, never measured, so that a late caller does not make later packets late: a packet leaves at
- * max(its arrival, the departure before it) + (bytes + 24) x 8 / rate, with the division's remainder carried along while
+ * Departures are computed, never measured, so that a late caller does not make later packets late: a packet, whose arrival
+ * its caller tells and may be past, leaves at max(its arrival, the departure before it) + (bytes + 24) x 8 / rate, with the division's remainder carried along while
  * the link is busy. Everything happens in `event`s of the fabric's queue, under whichever clock runs it.
  *
  * The queue counts frame bytes without FCS and excludes the packet in service. ECN looks at it when a packet arrives. After

@@ -9,6 +9,7 @@
 #include "link.h"
 #include "offload.h"
 #include "roce.h"
+#include "transit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -160,8 +161,8 @@ static size_t make_frame(uint8_t *frame, uint8_t protocol, size_t payload_bytes,
     return length;
 }
 
-/* Send a frame of `bytes` (UDP, ECN-capable), tagged with a number. */
-static void send(struct bench *bench, size_t bytes, uint32_t tag, int64_t now_ns)
+/* Send a frame of `bytes` (UDP, ECN-capable), tagged with a number, that arrived at or before `now_ns`. */
+static void send_arrived(struct bench *bench, size_t bytes, uint32_t tag, int64_t now_ns, int64_t arrived_ns)
 {
     if (bench->sent_bytes != bytes)
         make_frame(bench->sent, PROTOCOL_UDP, bytes - 42, 2);
@@ -172,7 +173,12 @@ static void send(struct bench *bench, size_t bytes, uint32_t tag, int64_t now_ns
     store32(packet->frame + 6, tag);
     packet->layout = frame_parse(packet->frame, bytes);
     run_until(bench, now_ns);
-    link_send(&bench->link, packet, now_ns);
+    link_send(&bench->link, packet, arrived_ns);
+}
+
+static void send(struct bench *bench, size_t bytes, uint32_t tag, int64_t now_ns)
+{
+    send_arrived(bench, bytes, tag, now_ns, now_ns);
 }
 
 static void check_balance(const struct bench *bench)
@@ -263,6 +269,67 @@ static void test_an_idle_link_serves_at_arrival(void)
     run_until(bench, INT64_MAX);
     CHECK(bench->count == 10);
     CHECK(bench->out[9].at_ns == 10 * 8000 + 1 + 10);
+    bench_free(bench);
+}
+
+static void test_an_earlier_arrival_is_served_as_of_then_but_behind_what_has_left(void)
+{
+    struct bench *bench = bench_new((struct link_parameters){.rate_bps = GBPS, .delay_ns = 10, .queue_bytes = UNLIMITED}, 1, 0);
+    send_arrived(bench, 976, 0, 50000, 1000); /* 8 us each: leaves at 9000 */
+    send_arrived(bench, 976, 1, 60000, 3000); /* right behind it: 17000 */
+    send_arrived(bench, 976, 2, 70000, 40000); /* 48000 */
+    send_arrived(bench, 976, 3, 71000, 20000); /* overtaken on its way in: behind the third */
+    run_until(bench, INT64_MAX);
+    CHECK(bench->count == 4);
+    CHECK(bench->out[0].at_ns == 9000 + 10 && bench->out[1].at_ns == 17000 + 10);
+    CHECK(bench->out[2].tag == 2 && bench->out[2].at_ns == 48000 + 10);
+    CHECK(bench->out[3].tag == 3 && bench->out[3].at_ns == 56000 + 10);
+    bench_free(bench);
+}
+
+/* --- transit -------------------------------------------------------------------------------------------------------- */
+
+static struct packet *udp_packet(struct bench *bench)
+{
+    struct packet *packet = packet_new(&bench->pool, 200);
+    CHECK(packet);
+    make_frame(packet->frame, PROTOCOL_UDP, 200 - 42, 0);
+    packet->layout = frame_parse(packet->frame, 200);
+    return packet;
+}
+
+static void test_a_packet_is_known_again_behind_a_switch(void)
+{
+    struct bench *bench = bench_new((struct link_parameters){.rate_bps = GBPS, .queue_bytes = UNLIMITED}, 1, 0);
+    struct transit transit;
+    CHECK(transit_init(&transit));
+    enum { PACKETS = 200 };
+    struct packet *packets[PACKETS];
+    for (int64_t i = 0; i < PACKETS; i++) {
+        packets[i] = udp_packet(bench);
+        transit_enter(&transit, packets[i], 1000 + i);
+    }
+    for (int64_t i = PACKETS - 1; i >= 0; i--) {
+        memset(packets[i]->frame, 0xaa, 12); /* a switch may write both MAC addresses, */
+        uint8_t *ip = packets[i]->frame + ETHERNET_BYTES;
+        ip[1] = 3; /* mark, */
+        ip[8]--;   /* and count hops */
+        frame_seal_network(packets[i]->frame, &packets[i]->layout);
+        CHECK(transit_leave(&transit, packets[i], 500000) == 1000 + i);
+    }
+    CHECK(histogram_percentile(&transit.taken, 50) >= 499000 - PACKETS);
+    struct packet *stranger = udp_packet(bench);
+    CHECK(transit_leave(&transit, stranger, 500000) == 500000);
+    packets[0]->frame[60] ^= 1; /* another content is another packet */
+    CHECK(transit_leave(&transit, packets[0], 500000) == 500000);
+    store16(stranger->frame + 12, 0x0806); /* not IPv4: never known */
+    stranger->layout = frame_parse(stranger->frame, 200);
+    transit_enter(&transit, stranger, 1);
+    CHECK(transit_leave(&transit, stranger, 500000) == 500000);
+    for (size_t i = 0; i < PACKETS; i++)
+        packet_free(&bench->pool, packets[i]);
+    packet_free(&bench->pool, stranger);
+    transit_destroy(&transit);
     bench_free(bench);
 }
 
@@ -910,6 +977,8 @@ static const struct {
     TEST(departures_are_exact_and_do_not_drift),
     TEST(a_late_caller_does_not_delay_later_packets),
     TEST(an_idle_link_serves_at_arrival),
+    TEST(an_earlier_arrival_is_served_as_of_then_but_behind_what_has_left),
+    TEST(a_packet_is_known_again_behind_a_switch),
     TEST(a_new_rate_holds_from_the_next_packet_on),
     TEST(the_queue_holds_its_bytes_beside_the_packet_in_service),
     TEST(a_host_port_neither_drops_nor_marks),

@@ -5,6 +5,7 @@ those cables are down. `Routes.entries(switch, down)` is what should be installe
 """
 
 import json
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -40,8 +41,7 @@ class Routes:
 
     @classmethod
     def read(cls, path):
-        with open(path, encoding="utf-8") as file:
-            return cls(json.load(file))
+        return cls(json.loads(Path(path).read_text(encoding="utf-8")))
 
     def cable(self, switch, port):
         """The switch-to-switch cable at a port, or None."""

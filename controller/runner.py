@@ -14,9 +14,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from ryu_api import PACKAGE, AppManager, hub  # noqa: E402 - after the path is set
+from ryu_api import PACKAGE, AppManager, hub
 
-from testbed.run.channel import Channel, ChannelClosed, ChannelTimeout  # noqa: E402
+from testbed.run.channel import Channel, ChannelClosed, ChannelTimeout
 
 _HOUR_S = 3600.0
 

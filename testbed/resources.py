@@ -1,4 +1,4 @@
-"""Where the shipped files are: controller apps, switch programs and experiments, in a checkout or in an installed wheel."""
+"""Where the shipped folders are (controller, p4, experiments), in a checkout or in an installed wheel."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a schedule costs, whatever network it runs on: bytes, and its α-β form (the bound on given links: `testbed.plan`).
+"""What a schedule costs on any network: bytes, and its α-β form (the bound on given links is in `testbed.plan`).
 
 α is the time that a message takes besides being sent, β the time a byte takes at a port. Step by step, a schedule takes
 T = steps·α + bytes·β, where `bytes` adds up what the busiest port carries in each step (Thakur, Rabenseifner and Gropp,

@@ -34,9 +34,9 @@ class Capabilities:
     """What this machine has, as `testbed doctor` measured it. `plan` takes it as data.
 
     packet_hops_per_s: wire packets a second times the directed links each crosses, through shaped links.
-    path_excess_ns: how much later than modelled a packet arrives over an idle path whose links' delays are long enough to
-    hide what switches take (median, real time).
-    switch_ns: what a packet spends in a switch, which links' delays have to hide (p99 at half load, real time; 0: unknown).
+    path_excess_ns: how much later than modelled a packet arrives over an idle path whose links' delays are long
+    enough to hide what switches take (median, real time).
+    switch_ns: what a packet spends in a switch, which links' delays have to hide (p99 at half load, real time).
     """
 
     datapath: Datapath

@@ -7,7 +7,7 @@ is taken down.
 import time
 from typing import Protocol
 
-from testbed.emulation.links import LinkCounters
+from testbed.emulation.links import LinkCounters, interface
 from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.processes import Child
 from testbed.emulation.state import RunState
@@ -24,6 +24,7 @@ from testbed.run.iterations import Iterations
 from testbed.run.launch import start_generator, start_workers
 from testbed.run.probes import Probes, probe
 from testbed.stress.draws import timeline
+from testbed.topology.select import select
 
 _START_LIMIT_S = 60.0
 _START_PER_RANK_S = 1.0
@@ -109,6 +110,7 @@ class EmulatedRun:
         self._setup_s = time.monotonic() - began
         self._stage("measuring the idle network")
         probe(plan, conductor.ranks, self._probes)
+        self._start_captures()
         workload = plan.spec.workload
         assert workload is not None
         faults = FaultTimeline(timeline(plan), self._network, conductor, self._directory.event)
@@ -142,6 +144,16 @@ class EmulatedRun:
             generator = start_generator(self._network, self._directory)
             self._children.append(generator)
             self._generator = conductor.welcome("generator", limit_s, generator.check)
+
+    def _start_captures(self) -> None:
+        """One file a selected cable, of what crosses its first selected end both ways, from the warm-up on."""
+        capture, graph = self._plan.spec.capture, self._plan.graph
+        cables = (
+            {graph.links[i].cable: graph.links[i] for i in reversed(select(graph, capture.select))} if capture else {}
+        )
+        for link in cables.values():
+            path = self._directory.pcap / f"{interface(link.source, link.source_port)}.pcap"
+            self._network.capture(link.source, link.source_port, path.absolute(), capture.snap_bytes if capture else 0)
 
     def _before_zero(self) -> None:
         """The network is empty: what is counted from here on is the measured part."""

@@ -24,7 +24,7 @@ _DECIMAL = re.compile(r"[+-]?(0|[1-9][0-9_]*|0x[0-9a-fA-F]+)")
 _SHORTHAND = {"loss": "mean", "congestion": "kind"}  # a scalar here stands for a mapping with this one key
 
 
-class Mistake(Exception):  # noqa: N818 - not of the program, of the spec
+class Mistake(Exception):
     """One mistake that ends the present step; carries the error to report."""
 
     def __init__(self, error: SpecError) -> None:

@@ -44,7 +44,7 @@ class SpecError:
         return f"{place}: {key}{self.message}{mean}"
 
 
-class SpecErrors(UsageError):  # noqa: N818 - they are many
+class SpecErrors(UsageError):
     """All mistakes of one spec, in the order of their places."""
 
     def __init__(self, file: str, errors: Iterable[SpecError]) -> None:

@@ -6,7 +6,14 @@ from typing import Any
 from testbed.plan import DEFAULT_CAPABILITIES, Plan, plan
 from testbed.spec.model import Spec
 
-STOCK = replace(DEFAULT_CAPABILITIES, datapath="kernel", netem=True, packet_hops_per_s=1e6, path_excess_ns=120_000, switch_ns=0)
+STOCK = replace(
+    DEFAULT_CAPABILITIES,
+    datapath="kernel",
+    netem=True,
+    packet_hops_per_s=1e6,
+    path_excess_ns=120_000,
+    switch_ns=0,
+)
 
 
 def spec(**keys: Any) -> Spec:

@@ -308,7 +308,7 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
 @pytest.mark.parametrize(
     ("before", "after", "key", "message", "suggestion"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_a_mistake_is_told_where_it_is(  # noqa: PLR0917
+def test_a_mistake_is_told_where_it_is(
     tmp_path: Path, before: str, after: str, key: str, message: str, suggestion: str
 ) -> None:
     text = edited(before, after)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from testbed.dataplane.diagnostics import Span
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
     span: Span
@@ -497,7 +498,7 @@ class KeyElement(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ActionRef(Node):
-    """An action in a table's list, with those of its arguments that the program binds; `name` resolves to the Action."""
+    """An action in a table's list with the arguments that the program binds; `name` resolves to the Action."""
 
     name: Name
     arguments: tuple[Argument, ...]

@@ -38,7 +38,7 @@ def survey(*, everyone: bool = False, root: Path = ROOT) -> Survey:
         if state.alive:
             live.append(state)
         elif everyone or state.record.uid == person():
-            leftovers.append(_look_at(state))
+            leftovers.append(leftover_of(state))
         else:
             others.append(state)
     return Survey(tuple(leftovers), tuple(live), tuple(others))
@@ -63,7 +63,8 @@ def remove_unborn(root: Path = ROOT) -> None:
         directory.rmdir()
 
 
-def _look_at(state: RunState) -> Leftover:
+def leftover_of(state: RunState) -> Leftover:
+    """What there is of a run now."""
     existing = tuple(name for name in _namespaces(state) if namespaces.path(name).exists())
     return Leftover(state, _pids(state), existing)
 

@@ -162,7 +162,7 @@ class RunState:
 def runs(root: Path = ROOT) -> Iterator[RunState]:
     """All registered runs, oldest first; a directory that is none is passed over."""
     found = []
-    for directory in root.iterdir() if root.is_dir() else ():
+    for directory in _entries(root):
         if _ID.fullmatch(directory.name):
             try:
                 found.append(RunState.load(directory))
@@ -173,7 +173,7 @@ def runs(root: Path = ROOT) -> Iterator[RunState]:
 
 def unborn(root: Path = ROOT) -> Iterator[Path]:
     """Directories of owners that died before their run was registered (nothing else of theirs exists)."""
-    for directory in root.iterdir() if root.is_dir() else ():
+    for directory in _entries(root):
         match = _UNBORN.fullmatch(directory.name)
         if match and not ProcessKey(int(match[2]), int(match[3])).alive:
             yield directory
@@ -183,6 +183,13 @@ def person() -> int:
     """The uid of whoever is at the keyboard: sudo's caller, or this process's user."""
     uid = os.getuid()
     return int(os.environ.get("SUDO_UID", uid)) if uid == 0 else uid
+
+
+def _entries(root: Path) -> list[Path]:
+    try:
+        return list(root.iterdir())
+    except FileNotFoundError:  # no run yet, or the last one has just taken it away
+        return []
 
 
 def _replace(path: Path, text: str) -> None:

@@ -21,7 +21,6 @@ from testbed.emulation.state import RunState
 from testbed.emulation.switches import OpenVSwitch, datapath_of
 from testbed.plan import plan as make_plan
 from testbed.plan.model import Plan
-from testbed.plan.serial import to_json
 from testbed.spec.model import Spec
 
 PLAIN = """
@@ -63,7 +62,6 @@ def ours_s(plan: Plan) -> tuple[float, float]:
     """(up, down) in seconds."""
     with tempfile.TemporaryDirectory() as logs:
         state = RunState.create("run", "bring-up", Path(logs))
-        (state.directory / "plan.json").write_text(json.dumps(to_json(plan)))
         network = EmulatedNetwork(plan, state, Path(logs))
         began = time.monotonic()
         times = network.start()

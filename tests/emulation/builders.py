@@ -19,7 +19,7 @@ def small_plan(
     delay_ns: int = 0,
     queue_bytes: int = 262_144,
     dilation: int = 1,
-    datapath: str = "auto",
+    controller: str = "ecmp",
     **topology: Any,
 ) -> Plan:
     """A plan with one shortest path from everywhere to every host."""
@@ -41,7 +41,7 @@ def small_plan(
         for n, name in enumerate(graph.switches, start=1)
     }
     return Plan(
-        spec=Spec(name="small", topology=TopologySpec(kind=kind, **topology), switches={"datapath": datapath}),
+        spec=Spec(name="small", topology=TopologySpec(kind=kind, **topology), switches={"controller": controller}),
         graph=graph,
         addresses=addresses,
         switches=switches,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.emulation import cleanup
 from testbed.emulation.state import RunState
 
 HERE = Path(__file__).parent
@@ -20,8 +21,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[RunState]:
-    """A registered run of this process; forgotten afterwards."""
+    """A registered run of this process; whatever a failed test leaves of it is removed."""
     state = RunState.create("run", "test", tmp_path)
     yield state
     if state.directory.exists():
-        state.remove()
+        assert cleanup.remove(cleanup.leftover_of(state)) == []

@@ -18,17 +18,15 @@ from .traces import everything_of
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 OWNER = """
-import json, sys, time
+import sys, time
 from pathlib import Path
 from emulation.builders import small_plan
 from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.state import RunState
-from testbed.plan.serial import to_json
 
 out = Path(sys.argv[1])
 plan = small_plan("leaf-spine", spines=2, leaves=2, hosts=2, driver="netcore")
 state = RunState.create("run", "victim", out)
-(state.directory / "plan.json").write_text(json.dumps(to_json(plan)))
 network = EmulatedNetwork(plan, state, out)
 network.start()
 network.net.get("h0").cmd("sleep 1000 &")

@@ -1,6 +1,5 @@
 """A network comes up as planned, does what Mininet's users expect, and leaves nothing, whether it succeeds or fails."""
 
-import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.state import RunState
 from testbed.errors import RunFailed
 from testbed.plan.model import LinkDriver, Plan
-from testbed.plan.serial import to_json
 
 from .builders import install_flows, small_plan
 from .traces import everything_of, machine_settings
@@ -20,9 +18,9 @@ from .traces import everything_of, machine_settings
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 
-def network_of(plan: Plan, state: RunState, logs: Path, *, controller: bool = False) -> EmulatedNetwork:
-    (state.directory / "plan.json").write_text(json.dumps(to_json(plan)))
-    return EmulatedNetwork(plan, state, logs, controller=controller)
+def alone(plan: Plan, state: RunState, logs: Path) -> EmulatedNetwork:
+    """A network whose flows the test installs itself."""
+    return EmulatedNetwork(plan, state, logs, controller=False)
 
 
 def reached(network: EmulatedNetwork, source: str, target: str, count: int = 3) -> int:
@@ -33,7 +31,7 @@ def reached(network: EmulatedNetwork, source: str, target: str, count: int = 3) 
 @pytest.mark.parametrize("driver", ["netcore", "tc"])
 def test_hosts_reach_each_other(driver: LinkDriver, state: RunState, tmp_path: Path) -> None:
     plan = small_plan("star", hosts=3, driver=driver)
-    with network_of(plan, state, tmp_path) as network:
+    with alone(plan, state, tmp_path) as network:
         install_flows(network)
         assert network.mismatches == []
         assert reached(network, "h0", "h2") == 3
@@ -48,14 +46,14 @@ def test_hosts_reach_each_other(driver: LinkDriver, state: RunState, tmp_path: P
 
 def test_the_controller_installs_the_plans_routes(state: RunState, tmp_path: Path) -> None:
     plan = small_plan("leaf-spine", spines=2, leaves=2, hosts=2, driver="netcore")
-    with network_of(plan, state, tmp_path, controller=True) as network:
+    with EmulatedNetwork(plan, state, tmp_path) as network:
         assert reached(network, "h0", "h3") == 3
     assert everything_of(state) == []
 
 
 def test_mininets_objects_are_the_network(state: RunState, tmp_path: Path) -> None:
     plan = small_plan("star", hosts=2, driver="netcore")
-    with network_of(plan, state, tmp_path) as network:
+    with alone(plan, state, tmp_path) as network:
         install_flows(network)
         host = network.net.get("h1")
         address = plan.addresses["h1"]
@@ -71,14 +69,14 @@ def test_mininets_objects_are_the_network(state: RunState, tmp_path: Path) -> No
 
 
 def test_shells_start_only_when_asked_for(state: RunState, tmp_path: Path) -> None:
-    with network_of(small_plan("star", hosts=2, driver="netcore"), state, tmp_path) as network:
+    with alone(small_plan("star", hosts=2, driver="netcore"), state, tmp_path) as network:
         assert [node.shell for node in (*network.net.hosts, *network.net.switches)] == [None] * 3
 
 
 def test_nothing_is_looked_up_or_announced(state: RunState, tmp_path: Path) -> None:
     """No ARP and no IPv6: whatever enters a link was sent by a program."""
     plan = small_plan("star", hosts=3, driver="netcore")
-    with network_of(plan, state, tmp_path) as network:
+    with alone(plan, state, tmp_path) as network:
         install_flows(network)
         assert reached(network, "h0", "h1", count=1) == 1
         packets = {network.plan.graph.links[i].name: c.packets for i, c in network.link_counters().items() if c.packets}
@@ -90,7 +88,7 @@ def test_nothing_is_looked_up_or_announced(state: RunState, tmp_path: Path) -> N
 @pytest.mark.parametrize("driver", ["netcore", "tc"])
 def test_a_link_changes_while_it_is_up(driver: LinkDriver, state: RunState, tmp_path: Path) -> None:
     plan = small_plan("star", hosts=2, driver=driver, dilation=10)
-    with network_of(plan, state, tmp_path) as network:
+    with alone(plan, state, tmp_path) as network:
         slower = replace(plan.graph.links[0].parameters, rate_bps=20_000_000)
         network.set_link(0, slower)
         network.set_link(1, slower)
@@ -101,13 +99,13 @@ def test_a_link_changes_while_it_is_up(driver: LinkDriver, state: RunState, tmp_
 
 def test_what_tc_cannot_do_is_refused(state: RunState, tmp_path: Path) -> None:
     plan = small_plan("star", hosts=2, driver="tc")
-    with network_of(plan, state, tmp_path) as network, pytest.raises(RunFailed, match=r"h0>s0.*rate, delay and queue"):
+    with alone(plan, state, tmp_path) as network, pytest.raises(RunFailed, match=r"h0>s0.*rate, delay and queue"):
         network.set_link(0, replace(plan.graph.links[0].parameters, corrupt=0.1))
 
 
 def test_shaping_that_is_not_as_asked_is_found(state: RunState, tmp_path: Path) -> None:
     plan = small_plan("star", hosts=2, driver="tc")
-    with network_of(plan, state, tmp_path) as network:
+    with alone(plan, state, tmp_path) as network:
         network.net.get("h0").cmd(
             "tc class replace dev h0-eth0 parent 1: classid 1:1 htb rate 50mbit burst 1600 overhead 24"
         )
@@ -121,7 +119,7 @@ def test_shaping_that_is_not_as_asked_is_found(state: RunState, tmp_path: Path) 
 @pytest.mark.parametrize("driver", ["netcore", "tc"])
 def test_a_cut_cable_carries_nothing_until_it_is_mended(driver: LinkDriver, state: RunState, tmp_path: Path) -> None:
     plan = small_plan("star", hosts=2, driver=driver)
-    with network_of(plan, state, tmp_path) as network:
+    with alone(plan, state, tmp_path) as network:
         install_flows(network)
         network.link_down(0)
         assert reached(network, "h0", "h1", count=1) == 0
@@ -139,7 +137,7 @@ def test_a_sender_is_held_back_and_loses_nothing(state: RunState, tmp_path: Path
         "for _ in range(600): s.sendto(bytes(1000), ('%s', 4791))\n"
         "print(time.monotonic() - began)"
     )
-    with network_of(plan, state, tmp_path) as network:
+    with alone(plan, state, tmp_path) as network:
         install_flows(network)
         (tmp_path / "blast.py").write_text(blast % plan.addresses["h1"].ip)
         took_s = float(network.net.get("h0").cmd(f"python3 {tmp_path}/blast.py"))
@@ -153,8 +151,8 @@ def test_two_networks_side_by_side_do_not_meet(state: RunState, tmp_path: Path) 
     other_state = RunState.create("run", "other", tmp_path)
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    with network_of(small_plan("star", hosts=2, driver="netcore"), state, tmp_path / "a") as one:
-        with network_of(small_plan("star", hosts=2, driver="netcore"), other_state, tmp_path / "b") as other:
+    with alone(small_plan("star", hosts=2, driver="netcore"), state, tmp_path / "a") as one:
+        with alone(small_plan("star", hosts=2, driver="netcore"), other_state, tmp_path / "b") as other:
             install_flows(one)
             install_flows(other)
             assert reached(one, "h0", "h1") == 3
@@ -169,7 +167,7 @@ def test_a_failed_step_is_named_and_undone(state: RunState, tmp_path: Path, monk
         raise RunFailed("no more interfaces", hint="buy some")
 
     monkeypatch.setattr(interfaces, "configure_hosts", fail)
-    network = network_of(small_plan("star", hosts=2, driver="netcore"), state, tmp_path)
+    network = alone(small_plan("star", hosts=2, driver="netcore"), state, tmp_path)
     with pytest.raises(RunFailed, match="while making and configuring the interfaces: no more interfaces") as caught:
         network.start()
     assert caught.value.hint == "buy some"
@@ -177,8 +175,8 @@ def test_a_failed_step_is_named_and_undone(state: RunState, tmp_path: Path, monk
 
 
 def test_a_child_that_dies_at_the_start_shows_its_log(state: RunState, tmp_path: Path) -> None:
-    network = network_of(small_plan("star", hosts=2, driver="netcore"), state, tmp_path, controller=True)
-    (state.directory / "plan.json").write_text("{}")
+    plan = small_plan("star", hosts=2, driver="netcore", controller="nowhere")
+    network = EmulatedNetwork(plan, state, tmp_path)
     with pytest.raises(RunFailed, match="controller") as caught:
         network.start()
     assert "Error" in caught.value.hint
@@ -188,13 +186,13 @@ def test_a_child_that_dies_at_the_start_shows_its_log(state: RunState, tmp_path:
 def test_the_machines_settings_stay_as_they_are(state: RunState, tmp_path: Path) -> None:
     """Mininet by itself raises a dozen sysctls of the whole machine, and leaves them."""
     before = machine_settings()
-    with network_of(small_plan("star", hosts=2, driver="netcore"), state, tmp_path):
+    with alone(small_plan("star", hosts=2, driver="netcore"), state, tmp_path):
         assert machine_settings() == before
     assert machine_settings() == before
 
 
 def test_programs_left_on_hosts_are_ended(state: RunState, tmp_path: Path) -> None:
-    network = network_of(small_plan("star", hosts=2, driver="netcore"), state, tmp_path)
+    network = alone(small_plan("star", hosts=2, driver="netcore"), state, tmp_path)
     network.start()
     stubborn = subprocess.Popen(namespaces.entering(network.netns("h0"), ["sh", "-c", "trap '' TERM; sleep 60 & wait"]))
     try:
@@ -206,5 +204,5 @@ def test_programs_left_on_hosts_are_ended(state: RunState, tmp_path: Path) -> No
 
 
 def test_tcps_least_timeout_is_slowed_with_the_network(state: RunState, tmp_path: Path) -> None:
-    with network_of(small_plan("star", hosts=2, driver="netcore", dilation=50), state, tmp_path) as network:
+    with alone(small_plan("star", hosts=2, driver="netcore", dilation=50), state, tmp_path) as network:
         assert "rto_min lock 10s" in network.net.get("h0").cmd("ip route show")  # 50 times the kernel's 200 ms

@@ -16,7 +16,6 @@ from emulation.traces import everything_of
 from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.state import RunState
 from testbed.emulation.switches import datapath_of
-from testbed.plan.serial import to_json
 
 PLAN = small_plan("star", hosts=3, driver="tc", rate_bps=20_000_000, delay_ns=20_000_000, queue_bytes=30_000)
 
@@ -31,7 +30,6 @@ pytestmark = [
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedNetwork]:
     logs = tmp_path_factory.mktemp("logs")
     state = RunState.create("run", "kernel", logs)
-    (state.directory / "plan.json").write_text(json.dumps(to_json(PLAN)))
     with EmulatedNetwork(PLAN, state, logs, controller=False) as network:
         install_flows(network)
         yield network

@@ -19,13 +19,13 @@ from typing import Any, ClassVar, TypeVar
 
 from testbed.emulation import namespaces
 from testbed.emulation.fabric_client import FabricConfig, LinkEnd, parameters
+from testbed.emulation.scheduling import FABRIC_PRIORITY
 from testbed.errors import TestbedError
 from testbed.netcore import Fabric, open_tap, set_carrier, set_timer_slack
 from testbed.run.channel import Channel, ChannelClosed, Message
 from testbed.topology.graph import LinkParameters
 
 TIMER_SLACK_NS = 1
-REALTIME_PRIORITY = 1
 IDLE_WAIT_S = 3600.0  # for requests; the end of the channel is noticed at once
 TX_DROPPED_COLUMN = 11  # of /proc/net/dev, after the interface's name
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class FabricProcess:
         set_timer_slack(TIMER_SLACK_NS)
         if self.config.realtime:
             with contextlib.suppress(PermissionError):
-                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(REALTIME_PRIORITY))
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(FABRIC_PRIORITY))
         try:
             self._fabric.run()
         except OSError:

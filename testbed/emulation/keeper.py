@@ -19,7 +19,6 @@ from testbed.emulation.network import EmulatedNetwork, SetupTimes
 from testbed.emulation.state import ROOT, ProcessKey, RunState
 from testbed.errors import Interrupted, MachineLacks, RunFailed, TestbedError
 from testbed.plan.model import Plan
-from testbed.plan.serial import to_json
 
 _TICK_S = 0.1
 _DOWN_S = 60.0
@@ -86,7 +85,6 @@ def _hold(plan: Plan, root: Path, report: int) -> int:
     except TestbedError as error:
         tell(error=error.message, hint=error.hint, status=error.exit_status)
         return error.exit_status
-    (state.directory / "plan.json").write_text(json.dumps(to_json(plan)))
     logs = state.directory / "logs"
     logs.mkdir()
     _log_to(logs / "keeper.log")

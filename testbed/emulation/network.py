@@ -5,6 +5,7 @@ its TAPs; bridges once the controller listens; then all flows confirmed, and eve
 touches nothing; `start` does.
 """
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 
-from testbed.emulation import interfaces, namespaces, processes
+from testbed.emulation import interfaces, namespaces, processes, scheduling
 from testbed.emulation.descriptors import closing_side_by_side
 from testbed.emulation.drops import host_drops as drops_at_hosts
 from testbed.emulation.drops import packet_socket_drops
@@ -26,6 +27,7 @@ from testbed.emulation.switches import OpenVSwitch, datapath_of
 from testbed.emulation.tc import TcDriver
 from testbed.errors import RunFailed, TestbedError
 from testbed.plan.model import Plan
+from testbed.plan.serial import to_json
 from testbed.resources import shared_folder
 from testbed.run.channel import Channel, Hub
 from testbed.topology.graph import LinkParameters
@@ -112,6 +114,8 @@ class EmulatedNetwork:
         return SetupTimes(**self._times)
 
     def _start(self) -> None:
+        scheduling.go_first()
+        (self.state.directory / "plan.json").write_text(json.dumps(to_json(self.plan)))
         with self._step("namespaces_s", "making the namespaces"):
             names = (self.outer, *(self.netns(host) for host in self.plan.graph.hosts))
             self.state.add_namespaces(names)
@@ -168,6 +172,7 @@ class EmulatedNetwork:
         attempt("processes left in the namespaces", self._end_strangers)
         attempt("namespaces", lambda: namespaces.delete(self.state.record.namespaces))
         self._net = self._controller = self._fabric = self._links = self._hub = None
+        scheduling.stand_back()
         return problems
 
     def set_link(self, index: int, parameters: LinkParameters) -> None:

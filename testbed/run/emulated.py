@@ -135,13 +135,13 @@ class EmulatedRun:
     def _start_processes(self, conductor: Conductor) -> None:
         plan = self._plan
         limit_s = _START_LIMIT_S + _START_PER_RANK_S * len(plan.placement)
-        workers = start_workers(self._network, self._directory)
+        workers = start_workers(self._network, self._directory.logs)
         self._children.append(workers)
         conductor.welcome_ranks(len(plan.placement), limit_s, workers.check)
         for rank, channel in conductor.ranks.items():
             self._state.add_child(f"rank {rank}", channel.hello["pid"])
         if plan.spec.traffic:
-            generator = start_generator(self._network, self._directory)
+            generator = start_generator(self._network, self._directory.logs)
             self._children.append(generator)
             self._generator = conductor.welcome("generator", limit_s, generator.check)
 

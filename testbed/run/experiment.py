@@ -5,7 +5,6 @@ run that fails does not keep the others from running; an interrupt does.
 """
 
 import secrets
-import shutil
 from dataclasses import dataclass, replace
 from datetime import datetime
 from os import environ
@@ -110,7 +109,6 @@ def _run_point(point: Point, capabilities: Capabilities, place: Path, progress: 
                 directory.write_environment(describe_environment(environ))
                 plan = make_plan(spec, capabilities)
                 directory.write_plan(to_json(plan))
-                shutil.copy(directory.path / "plan.json", state.directory / "plan.json")
                 directory.write_result(_result(point, plan, samples, state.run_id))
                 samples, error = EmulatedRun(plan, directory, state, progress).run()
             except TestbedError as failure:

@@ -2,28 +2,28 @@
 
 import json
 import sys
+from pathlib import Path
 
 from testbed.emulation import processes
 from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.processes import Child
-from testbed.results.rundir import RunDirectory
 
 
-def start_workers(network: EmulatedNetwork, directory: RunDirectory) -> Child:
+def start_workers(network: EmulatedNetwork, logs: Path) -> Child:
     """The zygote: it warms up once and forks one process a rank, each in its host's namespace."""
     namespaces = {rank: network.netns(host) for rank, host in enumerate(network.plan.placement)}
-    return _start(network, directory, "worker", "testbed.worker", namespaces)
+    return _start(network, logs, "worker", "testbed.worker", namespaces)
 
 
-def start_generator(network: EmulatedNetwork, directory: RunDirectory) -> Child:
+def start_generator(network: EmulatedNetwork, logs: Path) -> Child:
     """Background traffic: one process with sockets in the hosts' namespaces."""
     namespaces = {host: network.netns(host) for host in network.plan.graph.hosts}
-    return _start(network, directory, "generator", "testbed.stress.generator", namespaces)
+    return _start(network, logs, "generator", "testbed.stress.generator", namespaces)
 
 
 def _start(
     network: EmulatedNetwork,
-    directory: RunDirectory,
+    logs: Path,
     name: str,
     module: str,
     namespaces: dict[int, str] | dict[str, str],
@@ -37,6 +37,6 @@ def _start(
             "--control", str(network.hub.path),
             "--namespaces", json.dumps(namespaces),
         ],
-        directory.log(name),
+        logs / f"{name}.log",
         namespace=network.outer,
     )  # fmt: skip

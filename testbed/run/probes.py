@@ -5,7 +5,7 @@ shows a shaper that lets bursts through, a 1,000-packet one its lasting rate.
 """
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -34,7 +34,7 @@ class Probes:
     lost: int = 0
 
 
-def probe(plan: Plan, ranks: dict[int, Channel], probes: Probes) -> None:
+def probe(plan: Plan, ranks: dict[int, Channel], probes: Probes, trains: Sequence[int] = TRAINS) -> None:
     """Measure; fills `probes` as it goes. The network must be idle and the ranks waiting."""
     paths = Paths(plan.graph, plan.addresses, plan.switches)
     payload_bytes = min(link.parameters.mtu_bytes for link in plan.graph.links) - 28  # IP and UDP headers
@@ -47,7 +47,7 @@ def probe(plan: Plan, ranks: dict[int, Channel], probes: Probes) -> None:
             modelled_ns = one_way_ns(there, payload_bytes) + one_way_ns(back, ANSWER_BYTES)
             probes.rtt.append(RttProbe(*names, round(statistics.median(answer["round_trips_ns"])), modelled_ns))
         held = _most_without_drops(there, payload_bytes)
-        for packets in sorted({min(train, held) for train in TRAINS}):
+        for packets in sorted({min(train, held) for train in trains}):
             answer = _ask(ranks[source], op="train", peer=target, packets=packets, bytes=payload_bytes)
             if answer["measured_bps"] is not None:
                 rate_bps = min(link.parameters.rate_bps for link in there)

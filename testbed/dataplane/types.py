@@ -365,10 +365,13 @@ def is_union(type_: Type) -> bool:
 def plain(type_: Type) -> Type:
     """The type whose values those of `type_` are: a `type`'s or serialisable enum's underlying one, else itself."""
     while True:
-        if isinstance(type_, NewType) or (isinstance(type_, EnumType) and type_.underlying is not None):
-            type_ = type_.underlying
-        else:
-            return type_
+        match type_:
+            case NewType(underlying=inner):
+                type_ = inner
+            case EnumType(underlying=Bits() as inner):
+                type_ = inner
+            case _:
+                return type_
 
 
 def width_bits(type_: Type) -> int | None:

@@ -7,10 +7,12 @@ from testbed.emulation import namespaces
 from testbed.emulation.commands import in_parallel, output_of
 
 # /proc/net/snmp (RFC 4113 and Linux's own) -> what to call it.
+RECEIVE_BUFFER_FULL = "UDP receive buffer full"
+CHECKSUM_WRONG = "UDP checksum wrong"
 _UDP_COUNTERS = {
-    "RcvbufErrors": "UDP receive buffer full",
+    "RcvbufErrors": RECEIVE_BUFFER_FULL,
     "SndbufErrors": "UDP send buffer full",
-    "InCsumErrors": "UDP checksum wrong",
+    "InCsumErrors": CHECKSUM_WRONG,
     "NoPorts": "UDP port without a listener",
 }
 _RX_DROPPED = 3  # of the columns of /proc/net/dev

@@ -58,7 +58,8 @@ def make_result(
     algbw = algorithm_bandwidth_bps(size, [t.cct_ns for t in times])
     factor = bus_factors(workload.collective, algorithm, ranks) if workload and ranks else model.BusFactor()
     asked = workload.iterations if workload else 0
-    verdict = judge(samples.evidence, samples.packets, measured=len(times), asked=asked)
+    wrong = sum(row.wrong for row in measured)
+    verdict = judge(samples.evidence, samples.packets, measured=len(times), asked=asked, wrong=wrong)
     return model.Result(
         name=spec.name,
         run_id=run_id,
@@ -79,7 +80,7 @@ def make_result(
         algbw_bps=algbw,
         busbw_bps=model.BusBandwidth(ring=_scaled(algbw, factor.ring), in_network=_scaled(algbw, factor.in_network)),
         busbw_factor=factor,
-        wrong=sum(row.wrong for row in measured) if workload and measured else None,
+        wrong=wrong if workload and measured else None,
         nmse=statistics.mean([t.nmse for t in times]) if workload and times else None,
         missing_bytes=sum(row.missing_bytes for row in measured) if measured else None,
         packets=model.Packets(**asdict(samples.packets)),

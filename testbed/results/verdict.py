@@ -8,6 +8,7 @@ asks for and the verdict is the worst of them. CPU use is no evidence and is nev
 | departures (p99) over 10 % of the base RTT late, or start skew over 1 % of CCT | over 5 % of iterations | over 25 % |
 | measured minus modelled RTT on the idle network | over 10 % of the base RTT | |
 | a rate that measures off | | by 3 % or more |
+| wrong values over a reliable transport | | any |
 | a drop outside a modelled queue; unbalanced packet counts; shaping read back wrong | | any |
 | a controller or switch that died; a time that could not be dilated | any | |
 | no iteration measured, where some were asked for | | always |
@@ -64,6 +65,7 @@ class Case:
     packets: PacketTotals
     measured: int
     asked: int
+    wrong: int  # elements that a reliable transport did not bring right
 
 
 SENTENCES = {
@@ -76,13 +78,14 @@ SENTENCES = {
     "shaping": "what was read back is not the shaping that was asked for: {where}",
     "lost": "died while traffic went on: {where}",
     "undilated": "could not be slowed down with the network: {where}",
+    "wrong-values": "{value:,.0f} elements are not what the collective must give",
     "no-iterations": "none of the {limit:.0f} iterations asked for was measured",
 }
 
 
-def judge(evidence: Evidence, packets: PacketTotals, *, measured: int, asked: int) -> Verdict:
+def judge(evidence: Evidence, packets: PacketTotals, *, measured: int, asked: int, wrong: int = 0) -> Verdict:
     """The verdict on a run of which `measured` of the `asked` iterations count (`asked` = 0: none were asked for)."""
-    case = Case(evidence, packets, measured, asked)
+    case = Case(evidence, packets, measured, asked, wrong)
     reasons = tuple(reason for rule in RULES for reason in rule(case))
     levels = {reason.level for reason in reasons}
     value: Value = "invalid" if "invalid" in levels else "suspect" if levels else "valid"
@@ -160,6 +163,12 @@ def dilation_rule(case: Case) -> Iterator[Reason]:
         yield Reason("undilated", "suspect", len(undilated), 0, _places(undilated))
 
 
+def wrong_rule(case: Case) -> Iterator[Reason]:
+    """A reliable transport that brings wrong values measures something else."""
+    if case.wrong:
+        yield Reason("wrong-values", "invalid", case.wrong, 0)
+
+
 def measured_rule(case: Case) -> Iterator[Reason]:
     """A run that measured nothing of what it was asked to has nothing to be valid."""
     if case.asked and not case.measured:
@@ -175,6 +184,7 @@ RULES: tuple[Callable[[Case], Iterator[Reason]], ...] = (
     shaping_rule,
     lost_rule,
     dilation_rule,
+    wrong_rule,
     measured_rule,
 )
 

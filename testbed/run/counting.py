@@ -75,25 +75,27 @@ def packet_totals(
     ranks: Mapping[str, int],
     *,
     in_flight: int,
-    checksum_errors: int,
+    buffer_drops: int,
 ) -> PacketTotals:
     """The job's wire packets.
 
     ranks: how much each counter of the ranks rose, summed. Where they cannot count wire packets (kernel TCP), the
-    hosts' own links do: what entered the network at hosts, and what was handed to them.
+    hosts' own links do: what entered the network at hosts, and what was handed to them. buffer_drops: packets that hosts'
+    socket buffers had no room for; what the ranks' sockets dropped beyond these had a wrong checksum.
     """
     links = list(links)
     sent, received = ranks.get("sent_packets", 0), ranks.get("received_packets", 0)
+    corrupt = ranks.get("corrupt_packets", 0) + max(0, ranks.get("socket_drops", 0) - buffer_drops)
     if plan.spec.transport.kind == "tcp":
         sent, received = _entered(plan, links), _handed_over(plan, links)
-        checksum_errors = 0  # what the kernel's TCP throws away was handed over before
+        corrupt = 0  # what the kernel's TCP throws away was handed over before
     return PacketTotals(
         sent=sent,
         received=received,
         duplicated=sum(row.job_duplicated for row in links),
         dropped_queue=sum(row.job_dropped_queue for row in links),
         dropped_loss=sum(row.job_dropped_loss + row.job_dropped_down for row in links),
-        dropped_corrupt=ranks.get("corrupt_packets", 0) + checksum_errors,
+        dropped_corrupt=corrupt,
         in_flight=in_flight,
         retransmitted=ranks.get("retransmitted_packets", 0),
         ecn_marked=sum(row.job_ecn_marked for row in links),

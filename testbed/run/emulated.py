@@ -4,9 +4,11 @@ Whatever happens, what was measured until then is handed over as `Samples` with 
 is taken down.
 """
 
+import math
 import time
 from typing import Protocol
 
+from testbed.emulation.drops import CHECKSUM_WRONG, RECEIVE_BUFFER_FULL
 from testbed.emulation.links import LinkCounters, interface
 from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.processes import Child
@@ -20,7 +22,7 @@ from testbed.run.conductor import Conductor
 from testbed.run.counting import Tally, frames_from_hosts, link_rows, packet_totals, risen
 from testbed.run.faults import FaultTimeline
 from testbed.run.interrupts import interruptible, uninterrupted
-from testbed.run.iterations import Iterations
+from testbed.run.iterations import Hooks, Iterations
 from testbed.run.launch import start_generator, start_workers
 from testbed.run.probes import Probes, probe
 from testbed.stress.draws import timeline
@@ -73,6 +75,10 @@ class EmulatedRun:
             status, error = "interrupted", interrupt
         except TestbedError as failure:
             status, error = "failed", failure
+        except BaseException:
+            with uninterrupted():
+                self._take_down()
+            raise
         with uninterrupted():
             self._stage("taking the network down")
             down = time.monotonic()
@@ -116,20 +122,27 @@ class EmulatedRun:
         faults = FaultTimeline(timeline(plan), self._network, conductor, self._directory.event)
         self._iterations = Iterations(
             conductor,
-            warmup=workload.warmup,
-            iterations=workload.iterations,
+            workload,
+            Hooks(
+                before_zero=self._before_zero,
+                at_zero=lambda zero_ns: self._at_zero(faults, zero_ns),
+                quiesce=self._quiesce,
+                link_lateness=self._link_lateness,
+                on_rows=self._directory.add_iterations,
+                on_metrics=lambda number, metrics: self._directory.event("training", iteration=number, **metrics),
+                progress=self._progress.iterations,
+            ),
             dilation=plan.dilation,
             base_rtt_ns=plan.prediction.base_rtt_ns,
-            stall_limit_s=plan.spec.limits.stall_ns * plan.dilation / _NS,
-            link_lateness=self._link_lateness,
-            before_zero=self._before_zero,
-            at_zero=lambda zero_ns: self._at_zero(faults, zero_ns),
-            quiesce=self._quiesce,
-            on_rows=self._directory.add_iterations,
-            progress=self._progress.iterations,
+            stall_limit_s=math.inf
+            if workload.kind == "command"  # what it waits for is its own affair
+            else plan.spec.limits.stall_ns * plan.dilation / _NS,
         )
         self._stage("running")
-        self._iterations.run()
+        if workload.kind == "command":
+            self._iterations.run_command()
+        else:
+            self._iterations.run()
         self._count()
 
     def _start_processes(self, conductor: Conductor) -> None:
@@ -208,11 +221,9 @@ class EmulatedRun:
         ranks = risen(measured.before, measured.after)
         tally.links = link_rows(plan, self._links_before, self._network.link_counters())
         drops = {k: v - self._drops_before.get(k, 0) for k, v in self._network.host_drops().items()}
-        checksum_errors = sum(n for where, n in drops.items() if "checksum" in where)
-        tally.unmodelled_drops = {where: n for where, n in drops.items() if n and "checksum" not in where}
-        tally.packets = packet_totals(
-            plan, tally.links, ranks, in_flight=self._in_flight(), checksum_errors=checksum_errors
-        )
+        tally.unmodelled_drops = {where: n for where, n in drops.items() if n and CHECKSUM_WRONG not in where}
+        buffers = sum(n for where, n in drops.items() if RECEIVE_BUFFER_FULL in where)
+        tally.packets = packet_totals(plan, tally.links, ranks, in_flight=self._in_flight(), buffer_drops=buffers)
         tally.bytes_on_wire = frames_from_hosts(plan, tally.links, ranks)
         tally.payload_bytes = sum(row.received_bytes for row in measured.rows if not row.warmup)
         tally.switches = self._switch_rows()

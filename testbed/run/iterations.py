@@ -7,12 +7,14 @@ counts of the measured part begin and end with nothing under way.
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from statistics import mean
 
 from testbed.errors import RunFailed
 from testbed.results.samples import IterationEvidence, IterationRow
 from testbed.results.verdict import suspicious
 from testbed.run.channel import Message
 from testbed.run.conductor import Conductor, LimitReached
+from testbed.spec.model import WorkloadSpec
 
 _RELEASE_MARGIN_NS = 20_000_000  # for the release to reach everyone before its instant
 _RELEASE_PER_RANK_NS = 500_000
@@ -32,54 +34,71 @@ class Measured:
     after: dict[int, Message] = field(default_factory=dict)  # and at the end
 
 
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What the iterations call on the way."""
+
+    before_zero: Callable[[], None]  # the network is empty, and the measured part comes next
+    at_zero: Callable[[int], None]  # the instant (CLOCK_MONOTONIC) of the first measured release, before it has come
+    quiesce: Callable[[], None]  # waits until nothing of the job is under way
+    link_lateness: LinkLateness
+    on_rows: Callable[[list[IterationRow]], None]
+    on_metrics: Callable[[int, dict[str, float]], None]  # of training, after a measured iteration
+    progress: Callable[[int, int], None]  # iterations done, of how many
+
+
 class Iterations:
-    """Runs warm-up and measured iterations over the ranks of a `Conductor`."""
+    """Runs warm-up and measured iterations of `workload` over the ranks of a `Conductor`."""
 
     def __init__(
         self,
         conductor: Conductor,
+        workload: WorkloadSpec,
+        hooks: Hooks,
         *,
-        warmup: int,
-        iterations: int,
         dilation: int,
         base_rtt_ns: int,
         stall_limit_s: float,
-        link_lateness: LinkLateness,
-        before_zero: Callable[[], None],
-        at_zero: Callable[[int], None],
-        quiesce: Callable[[], None],
-        on_rows: Callable[[list[IterationRow]], None],
-        progress: Callable[[int, int], None],
     ) -> None:
         self.measured = Measured()
         self._conductor = conductor
-        self._warmup = warmup
-        self._iterations = iterations
+        self._warmup = workload.warmup
+        self._total = workload.warmup + workload.iterations
+        self._hooks = hooks
         self._dilation = dilation
         self._base_rtt_ns = base_rtt_ns
         self._stall_limit_s = stall_limit_s
-        self._link_lateness = link_lateness
-        self._before_zero = before_zero
-        self._at_zero = at_zero
-        self._quiesce = quiesce
-        self._on_rows = on_rows
-        self._progress = progress
 
     def run(self) -> Measured:
         """All of them; raises RunFailed with who waits for what. What was measured until then is in `measured`."""
         warm = [self._round(index) for index in range(self._warmup)]
-        self._quiesce()
-        self.measured.before = self.counters()
-        self._before_zero()
-        for index in range(self._warmup, self._warmup + self._iterations):
+        self._begin_measuring()
+        for index in range(self._warmup, self._total):
             done = self._round(index)
             if index == self._warmup:
                 for number, rows in enumerate(warm):
                     self._emit(self._row(number, message, warm=True, valid=True) for message in rows.values())
             self._keep(index - self._warmup, done)
-        self._quiesce()
+        self._hooks.quiesce()
         self.measured.after = self.counters()
         return self.measured
+
+    def run_command(self) -> Measured:
+        """The user's own program, once a rank; its rows are those that it printed, or one from its start to its end."""
+        self._warmup, self._total = 0, 1
+        self._begin_measuring()
+        done = self._round(0)
+        for rank, message in done.items():
+            whole = {"iteration": 0, "start_ns": message["start_ns"], "end_ns": message["end_ns"]}
+            self._emit(self._program_row(rank, row) for row in message["rows"] or [whole])
+        self._hooks.quiesce()
+        self.measured.after = self.counters()
+        return self.measured
+
+    def _begin_measuring(self) -> None:
+        self._hooks.quiesce()
+        self.measured.before = self.counters()
+        self._hooks.before_zero()
 
     def counters(self) -> dict[int, Message]:
         """Every living rank's cumulative counters."""
@@ -93,32 +112,49 @@ class Iterations:
         at_ns = time.monotonic_ns() + _RELEASE_MARGIN_NS + _RELEASE_PER_RANK_NS * len(conductor.ranks)
         if index == self._warmup:
             self.measured.zero_ns = at_ns
-            self._at_zero(at_ns)
+            self._hooks.at_zero(at_ns)
         conductor.tell_ranks({"op": "release", "iteration": index, "at_ns": at_ns})
         try:
             done = conductor.gather("done", "ranks that are not done", self._stall_limit_s, iteration=index)
         except LimitReached as failure:
             raise RunFailed(f"{failure.message} [{conductor.waiting_for()}]", hint=failure.hint) from failure
-        self._progress(index + 1, self._warmup + self._iterations)
+        self._hooks.progress(index + 1, self._total)
         return done
 
     def _keep(self, number: int, done: dict[int, Message]) -> None:
         starts = [message["start_ns"] for message in done.values()]
         ends = [message["end_ns"] for message in done.values()]
-        late_ns, where = self._link_lateness()
+        late_ns, where = self._hooks.link_lateness()
         for rank, message in done.items():
             if message["late_p99_ns"] is not None and (late_ns is None or message["late_p99_ns"] > late_ns):
                 late_ns, where = message["late_p99_ns"], f"rank {rank}"
-        cct_ns, skew_ns = self._model(max(ends) - min(starts)), self._model(max(starts) - min(starts))
+        cct_ns = self._model(max(ends) - min(starts))
+        skew_ns = max(
+            message["start_late_ns"] for message in done.values()
+        )  # beyond what compute time and stalls ask for
+        self._check_weights(number, done)
         evidence = IterationEvidence(number, cct_ns, late_ns, skew_ns, where)
         self.measured.evidence.append(evidence)
         valid = not suspicious(evidence, self._base_rtt_ns)
         self._emit(self._row(number, message, warm=False, valid=valid) for message in done.values())
 
+    def _check_weights(self, number: int, done: dict[int, Message]) -> None:
+        """Training: all ranks must have the same weights to the bit; tells its metrics (the mean over ranks)."""
+        if len({message["digest"] for message in done.values()}) > 1:
+            raise RunFailed(f"the ranks' weights differ after iteration {number}", hint="the collective is not exact")
+        metrics = [message["metrics"] for message in done.values() if message["metrics"]]
+        if metrics:
+            self._hooks.on_metrics(number, {name: mean(m[name] for m in metrics) for name in metrics[0]})
+
+    def _program_row(self, rank: int, row: dict[str, int]) -> IterationRow:
+        assert self.measured.zero_ns is not None
+        start_ns, end_ns = (self._model(row[key] - self.measured.zero_ns) for key in ("start_ns", "end_ns"))
+        return IterationRow(row["iteration"], rank, False, True, start_ns, end_ns, 0, 0, 0, 0.0, 0, 0, 0)
+
     def _emit(self, rows: Iterable[IterationRow]) -> None:
         ordered = sorted(rows, key=lambda row: row.rank)
         self.measured.rows.extend(ordered)
-        self._on_rows(ordered)
+        self._hooks.on_rows(ordered)
 
     def _row(self, number: int, message: Message, *, warm: bool, valid: bool) -> IterationRow:
         assert self.measured.zero_ns is not None

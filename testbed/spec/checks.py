@@ -91,8 +91,9 @@ def _check_names(spec: Spec, findings: Findings) -> None:
         safe = re.sub(r"[^A-Za-z0-9._-]+", "-", spec.name).strip("-._")[:100]
         message = f"{shown(spec.name)} names a folder: letters, digits, dots, dashes, underscores; at most 100"
         findings.add(("name",), message, safe)
-    if spec.switches.controller not in CONTROLLERS:
-        message = f"no controller is called {spec.switches.controller!r}: there is {listed(CONTROLLERS)}"
+    if spec.switches.controller not in CONTROLLERS and not spec.switches.controller.endswith(".py"):
+        known = f"there is {listed(CONTROLLERS)}, or a file of your own (FILE.py)"
+        message = f"no controller is called {spec.switches.controller!r}: {known}"
         findings.add(("switches", "controller"), message, closest(spec.switches.controller, CONTROLLERS))
 
 

@@ -1,6 +1,6 @@
 """Files that a spec names: looked for beside the spec, then in the current folder, and made absolute."""
 
-import shlex
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +8,9 @@ from testbed.plugins import is_reference
 from testbed.spec.document import Node, Step
 from testbed.spec.findings import Findings
 
+_PLAIN_WORD = re.compile(r"[^\s'\"|&;<>()$`\\*?]+")
 _OWN_KEYS = ("topology.kind", "transport.kind", "workload.algorithm")
-_DATA_KEYS = {"workload.gradients": (".npy", ".npz"), "workload.algorithm": (".xml",)}
+_DATA_KEYS = {"workload.gradients": (".npy", ".npz"), "workload.algorithm": (".xml",), "switches.controller": (".py",)}
 
 
 def find_file(name: str, folder: Path) -> Path | None:
@@ -67,13 +68,9 @@ def _visit(findings: Findings, node: Node, path: tuple[Step, ...], key: str, fol
 
 
 def _command(node: Node, folder: Path) -> Any:
-    """The words of a command, those that name a file (and look like it) made absolute."""
+    """A command whose words that name a file (and look like it) are made absolute; all else of a shell's line stays."""
     if isinstance(node.value, str):
-        try:
-            words = shlex.split(node.value)
-        except ValueError:
-            return node.value
-        return shlex.join(_word(word, folder) for word in words)
+        return _PLAIN_WORD.sub(lambda word: _word(word[0], folder), node.value)
     if isinstance(node.value, list):
         for part in node.value:
             part.value = _word(part.value, folder) if isinstance(part.value, str) else part.value

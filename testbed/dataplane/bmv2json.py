@@ -1,0 +1,580 @@
+"""A typed view of BMv2 JSON (format 2.x, ours or p4c's): what the native back end reads.
+
+Expressions and primitive arguments become `Term`s; names are resolved to objects where the back end needs more than the name.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UsageError
+
+Json = Mapping[str, Any]
+
+
+class JsonError(UsageError):
+    """This JSON is not a program that the native target can run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a header type; a varbit field has `bits` as its maximum."""
+
+    name: str
+    bits: int
+    signed: bool = False
+    varbit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderType:
+    name: str
+    fields: tuple[Field, ...]
+
+    def field(self, name: str) -> Field:
+        for candidate in self.fields:
+            if candidate.name == name:
+                return candidate
+        raise JsonError(f"header type {self.name} has no field {name!r}")
+
+    @property
+    def max_bits(self) -> int:
+        return sum(f.bits for f in self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header or metadata instance."""
+
+    name: str
+    id: int
+    type: HeaderType
+    metadata: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    name: str
+    headers: tuple[Header, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    name: str
+    members: tuple[tuple[str, Header], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnionStack:
+    name: str
+    unions: tuple[Union, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A "type value object": an operand, or an operation on operands.
+
+    `value` by `kind`: field (header, field) · hexstr int · bool · expression: None · local and runtime_data int · lookahead
+    (bit offset, bits) · stack_field (stack, field) · union_stack_field (stack, member, field) · string str · parameters_vector
+    tuple of terms · any named thing: its name.
+    """
+
+    kind: str
+    value: Any
+    op: str = ""
+    left: "Term | None" = None
+    right: "Term | None" = None
+    condition: "Term | None" = None
+    bits: int = 0  # of a hexstr in a calculation
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where in the program something was written."""
+
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    op: str
+    arguments: tuple[Term, ...]
+    source: Source | None
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    id: int
+    name: str
+    parameters: tuple[tuple[str, int], ...]  # name, bits
+    primitives: tuple[Primitive, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    kind: str  # default, hexstr, parse_vset
+    value: int | str | None
+    mask: int | None
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    name: str
+    operations: tuple[Primitive, ...]
+    key: tuple[Term, ...]
+    transitions: tuple[Transition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    name: str
+    start: str
+    states: tuple[State, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    match: str  # exact, lpm, ternary, range, optional, valid
+    name: str
+    target: Term
+    mask: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryKey:
+    match: str
+    value: int
+    mask: int | None = None
+    prefix: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    key: tuple[EntryKey, ...]
+    action: int
+    data: tuple[int, ...]
+    priority: int  # the smaller one wins
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    name: str
+    id: int
+    match: str
+    keys: tuple[Key, ...]
+    profile: str | None
+    max_size: int
+    counted: bool
+    meter: str | None
+    timeout: bool
+    actions: tuple[int, ...]  # ids
+    next_tables: Mapping[str, str | None]
+    next: str | None
+    default: tuple[int, tuple[int, ...]] | None
+    default_fixed: bool
+    default_data_fixed: bool
+    entries: tuple[Entry, ...] | None
+    source: Source | None
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    name: str
+    expression: Term
+    true_next: str | None
+    false_next: str | None
+    source: Source | None
+
+
+@dataclass(frozen=True, slots=True)
+class ActionCall:
+    name: str
+    action: int
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    name: str
+    max_size: int
+    algorithm: str | None  # of its selector
+    inputs: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    name: str
+    start: str | None
+    tables: tuple[Table, ...]
+    profiles: tuple[Profile, ...]
+    conditionals: tuple[Conditional, ...]
+    calls: tuple[ActionCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Calculation:
+    name: str
+    algorithm: str
+    inputs: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    name: str
+    target: tuple[str, str]
+    calculation: str
+    verify: bool
+    update: bool
+    condition: Term | None
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A register, counter or meter array; a direct one has a `binding` and no size."""
+
+    name: str
+    size: int
+    bits: int = 0
+    direct: bool = False
+    binding: str | None = None
+    bytes: bool = False  # a meter of bytes
+    target: tuple[str, str] | None = None  # where a direct meter writes its colour
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSet:
+    name: str
+    bits: int
+    max_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    name: str
+    headers: Mapping[str, Header]
+    stacks: Mapping[str, Stack]
+    unions: Mapping[str, Union]
+    union_stacks: Mapping[str, UnionStack]
+    errors: Mapping[str, int]
+    parser: Parser
+    deparser_order: tuple[str, ...]
+    deparser_primitives: tuple[Primitive, ...]
+    actions: Mapping[int, Action]
+    pipelines: Mapping[str, Pipeline]
+    calculations: Mapping[str, Calculation]
+    checksums: tuple[Checksum, ...]
+    registers: tuple[Array, ...]
+    counters: tuple[Array, ...]
+    meters: tuple[Array, ...]
+    value_sets: tuple[ValueSet, ...]
+    field_lists: Mapping[int, tuple[Term, ...]]
+    digests: Mapping[int, tuple[str, tuple[Term, ...]]]
+    aliases: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All tables, in the order of their numbers."""
+        return tuple(t for p in self.pipelines.values() for t in p.tables)
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        return tuple(a for p in self.pipelines.values() for a in p.profiles)
+
+    def standard(self, name: str) -> tuple[str, str] | None:
+        """The header and field of a field of standard metadata; None: this program has none."""
+        for header, member in (
+            *(self.aliases[f"{group}.{name}"] for group in _GROUPS if f"{group}.{name}" in self.aliases),
+            ("standard_metadata", name),
+        ):
+            if header in self.headers and any(f.name == member for f in self.headers[header].type.fields):
+                return header, member
+        return None
+
+
+_GROUPS = ("standard_metadata", "intrinsic_metadata", "queueing_metadata")
+
+
+def read_json(path: Path) -> Program:
+    """The program in a file. Raises `JsonError`."""
+    try:
+        document = json.loads(path.read_text())
+    except OSError as error:
+        raise JsonError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise JsonError(f"{path}: not JSON: {error}") from error
+    return program_of(document, path.stem)
+
+
+def program_of(document: Json, name: str) -> Program:
+    """The program in a BMv2 JSON document. Raises `JsonError`."""
+    try:
+        return _Reader(document).program(name)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise JsonError(f"{name}: not BMv2 JSON as this target knows it ({type(error).__name__}: {error})") from error
+
+
+class _Reader:
+    def __init__(self, document: Json) -> None:
+        if not isinstance(document, Mapping) or "pipelines" not in document:
+            raise JsonError("not BMv2 JSON: no pipelines")
+        self._document = document
+        types = {t["name"]: _header_type(t) for t in document["header_types"]}
+        headers = [
+            Header(h["name"], h["id"], types[h["header_type"]], bool(h["metadata"])) for h in document["headers"]
+        ]
+        self._headers = {h.name: h for h in headers}
+        by_id = {h.id: h for h in headers}
+        self._stacks = {
+            s["name"]: Stack(s["name"], tuple(by_id[i] for i in s["header_ids"]))
+            for s in document.get("header_stacks", ())
+        }
+        members = {u["name"]: [m[0] for m in u["headers"]] for u in document.get("header_union_types", ())}
+        unions = {
+            u["id"]: Union(
+                u["name"], tuple(zip(members[u["union_type"]], (by_id[i] for i in u["header_ids"]), strict=True))
+            )
+            for u in document.get("header_unions", ())
+        }
+        self._unions = {u.name: u for u in unions.values()}
+        self._union_stacks = {
+            s["name"]: UnionStack(s["name"], tuple(unions[i] for i in s["header_union_ids"]))
+            for s in document.get("header_union_stacks", ())
+        }
+
+    def program(self, name: str) -> Program:
+        d = self._document
+        if not d["parsers"] or not d["deparsers"]:
+            raise JsonError("a program needs a parser and a deparser")
+        deparser = d["deparsers"][0]
+        pipelines = {p["name"]: _pipeline(p) for p in d["pipelines"]}
+        if "ingress" not in pipelines or "egress" not in pipelines:
+            raise JsonError("not a v1model program: it needs the pipelines ingress and egress")
+        return Program(
+            name=name,
+            headers=self._headers,
+            stacks=self._stacks,
+            unions=self._unions,
+            union_stacks=self._union_stacks,
+            errors={e[0]: int(e[1]) for e in d.get("errors", ())},
+            parser=_parser(d["parsers"][0]),
+            deparser_order=tuple(deparser["order"]),
+            deparser_primitives=tuple(_primitive(p) for p in deparser.get("primitives") or ()),
+            actions={a["id"]: _action(a) for a in d["actions"]},
+            pipelines={name: pipelines[name] for name in ("ingress", "egress")},
+            calculations={c["name"]: _calculation(c) for c in d.get("calculations", ())},
+            checksums=tuple(_checksum(c) for c in d.get("checksums", ())),
+            registers=tuple(Array(r["name"], int(r["size"]), int(r["bitwidth"])) for r in d.get("register_arrays", ())),
+            counters=tuple(_counter(c) for c in d.get("counter_arrays", ())),
+            meters=tuple(_meter(m) for m in d.get("meter_arrays", ())),
+            value_sets=tuple(
+                ValueSet(v["name"], int(v["compressed_bitwidth"]), int(v.get("max_size", 1024)))
+                for v in d.get("parse_vsets", ())
+            ),
+            field_lists={f["id"]: tuple(term(e) for e in f["elements"]) for f in d.get("field_lists", ())},
+            digests={f["id"]: (f["name"], tuple(term(e) for e in f["elements"])) for f in d.get("learn_lists", ())},
+            aliases={a[0]: (a[1][0], a[1][1]) for a in d.get("field_aliases", ())},
+        )
+
+
+def _header_type(document: Json) -> HeaderType:
+    fields = []
+    for name, bits, *rest in document["fields"]:
+        if bits == "*":
+            fixed = sum(f[1] for f in document["fields"] if f[1] != "*")
+            fields.append(Field(name, 8 * int(document["max_length"]) - fixed, varbit=True))
+        else:
+            fields.append(Field(name, int(bits), bool(rest and rest[0])))
+    return HeaderType(document["name"], tuple(fields))
+
+
+def number(text: str) -> int:
+    """The value of a hexstr, which may be negative."""
+    return int(text, 16)
+
+
+def term(document: Json) -> Term:
+    """The term of a type value object."""
+    kind, value = document["type"], document.get("value")
+    if kind == "expression":
+        if "op" not in value:  # expressions are wrapped once or twice
+            return term(value)
+        sides = {
+            name: None if value.get(key) is None else _side(value[key])
+            for name, key in (("left", "left"), ("right", "right"), ("condition", "cond"))
+        }
+        return Term("expression", None, value["op"], **sides)
+    if kind == "hexstr":
+        return Term(kind, number(value), bits=int(document.get("bitwidth", 0)))
+    if kind in ("field", "lookahead", "stack_field", "union_stack_field"):
+        return Term(kind, tuple(value))
+    if kind == "parameters_vector":
+        return Term(kind, tuple(term(v) for v in value))
+    if kind == "register":
+        return Term(kind, value[0], right=term(value[1]))
+    return Term(kind, value)
+
+
+def _side(document: Any) -> Term:
+    return Term("index", document) if isinstance(document, int) else term(document)
+
+
+def _source(document: Json) -> Source | None:
+    info = document.get("source_info")
+    if not info:
+        return None
+    return Source(str(info["filename"]), int(info["line"]), " ".join(str(info.get("source_fragment", "")).split()))
+
+
+def _primitive(document: Json) -> Primitive:
+    return Primitive(document["op"], tuple(term(p) for p in document["parameters"]), _source(document))
+
+
+def _operation(document: Json) -> Primitive:
+    """A parser's operation; a wrapped primitive is unwrapped."""
+    if document["op"] != "primitive":
+        return _primitive(document)
+    return _primitive(document["parameters"][0])
+
+
+def _action(document: Json) -> Action:
+    return Action(
+        document["id"],
+        document["name"],
+        tuple((p["name"], int(p["bitwidth"])) for p in document["runtime_data"]),
+        tuple(_primitive(p) for p in document["primitives"]),
+    )
+
+
+def _parser(document: Json) -> Parser:
+    states = []
+    for state in document["parse_states"]:
+        transitions = tuple(
+            Transition(
+                t["type"],
+                number(t["value"]) if t["type"] == "hexstr" else t["value"],
+                None if t.get("mask") is None else number(t["mask"]),
+                t["next_state"],
+            )
+            for t in state["transitions"]
+        )
+        operations = tuple(_operation(o) for o in state["parser_ops"])
+        states.append(State(state["name"], operations, tuple(term(k) for k in state["transition_key"]), transitions))
+    return Parser(document["name"], document["init_state"], tuple(states))
+
+
+def _pipeline(document: Json) -> Pipeline:
+    return Pipeline(
+        document["name"],
+        document["init_table"],
+        tuple(_table(t) for t in document["tables"]),
+        tuple(_profile(p) for p in document.get("action_profiles", ())),
+        tuple(
+            Conditional(c["name"], term(c["expression"]), c["true_next"], c["false_next"], _source(c))
+            for c in document.get("conditionals", ())
+        ),
+        tuple(ActionCall(c["name"], c["action_id"], c["next_node"]) for c in document.get("action_calls", ())),
+    )
+
+
+def _profile(document: Json) -> Profile:
+    selector = document.get("selector") or {}
+    inputs = tuple(term(i) for i in selector.get("input", ()))
+    return Profile(document["name"], int(document["max_size"]), selector.get("algo"), inputs)
+
+
+def _key(document: Json) -> Key:
+    target = document["target"]
+    operand = Term("header", target) if isinstance(target, str) else Term("field", tuple(target))
+    mask = None if document.get("mask") is None else number(document["mask"])
+    name = document.get("name") or (target if isinstance(target, str) else ".".join(target))
+    return Key(document["match_type"], name, operand, mask)
+
+
+def _entry_key(document: Json) -> EntryKey:
+    kind = document["match_type"]
+    if kind == "range":
+        return EntryKey(kind, number(document["start"]), high=number(document["end"]))
+    if kind == "valid":
+        return EntryKey(kind, int(bool(document["key"])))
+    value = number(document["key"])
+    if kind == "lpm":
+        return EntryKey(kind, value, prefix=int(document["prefix_length"]))
+    return EntryKey(kind, value, None if document.get("mask") is None else number(document["mask"]))
+
+
+def _table(document: Json) -> Table:
+    default = document.get("default_entry")
+    entries = document.get("entries")
+    return Table(
+        name=document["name"],
+        id=document["id"],
+        match=document["match_type"],
+        keys=tuple(_key(k) for k in document["key"]),
+        profile=document.get("action_profile") if document["type"] != "simple" else None,
+        max_size=int(document["max_size"]),
+        counted=bool(document.get("with_counters")),
+        meter=document.get("direct_meters"),
+        timeout=bool(document.get("support_timeout")),
+        actions=tuple(document["action_ids"]),
+        next_tables=document["next_tables"],
+        next=document.get("base_default_next"),
+        default=default and (default["action_id"], tuple(number(v) for v in default.get("action_data") or ())),
+        default_fixed=bool(default and default.get("action_const")),
+        default_data_fixed=bool(default and default.get("action_entry_const")),
+        entries=entries
+        and tuple(
+            Entry(
+                tuple(_entry_key(k) for k in e["match_key"]),
+                e["action_entry"]["action_id"],
+                tuple(number(v) for v in e["action_entry"]["action_data"]),
+                int(e.get("priority", 0)),
+            )
+            for e in entries
+        ),
+        source=_source(document),
+    )
+
+
+def _calculation(document: Json) -> Calculation:
+    return Calculation(document["name"], document["algo"], tuple(term(i) for i in document["input"]))
+
+
+def _checksum(document: Json) -> Checksum:
+    condition = document.get("if_cond")
+    return Checksum(
+        document["name"],
+        (document["target"][0], document["target"][1]),
+        document["calculation"],
+        bool(document.get("verify", True)),
+        bool(document.get("update", True)),
+        None if condition is None else term(condition),
+    )
+
+
+def _counter(document: Json) -> Array:
+    direct = bool(document.get("is_direct"))
+    return Array(
+        document["name"], 0 if direct else int(document["size"]), direct=direct, binding=document.get("binding")
+    )
+
+
+def _meter(document: Json) -> Array:
+    direct = bool(document.get("is_direct"))
+    target = document.get("result_target")
+    return Array(
+        document["name"],
+        0 if direct else int(document["size"]),
+        direct=direct,
+        binding=document.get("binding"),
+        bytes=document.get("type") == "bytes",
+        target=(target[0], target[1]) if direct and target else None,
+    )

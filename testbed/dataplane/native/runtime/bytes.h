@@ -1,0 +1,159 @@
+/* Big-endian bytes and bit strings to native words and back; every size is a constant of the generated code. */
+#ifndef P4_BYTES_H
+#define P4_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "only little-endian machines are supported"
+#endif
+
+__extension__ typedef unsigned __int128 u128;
+__extension__ typedef __int128 i128;
+
+static inline uint64_t load_be(const uint8_t *bytes, unsigned count)
+{
+    uint16_t two;
+    uint32_t four;
+    uint64_t eight;
+    switch (count) {
+    case 0:
+        return 0;
+    case 1:
+        return bytes[0];
+    case 2:
+        memcpy(&two, bytes, 2);
+        return __builtin_bswap16(two);
+    case 3:
+        return load_be(bytes, 2) << 8 | bytes[2];
+    case 4:
+        memcpy(&four, bytes, 4);
+        return __builtin_bswap32(four);
+    case 5:
+    case 6:
+    case 7:
+        return load_be(bytes, 4) << 8 * (count - 4) | load_be(bytes + 4, count - 4);
+    default:
+        memcpy(&eight, bytes, 8);
+        return __builtin_bswap64(eight);
+    }
+}
+
+static inline void store_be(uint8_t *bytes, unsigned count, uint64_t value)
+{
+    uint16_t two = __builtin_bswap16((uint16_t)value);
+    uint32_t four = __builtin_bswap32((uint32_t)value);
+    uint64_t eight = __builtin_bswap64(value);
+    switch (count) {
+    case 0:
+        break;
+    case 1:
+        bytes[0] = (uint8_t)value;
+        break;
+    case 2:
+        memcpy(bytes, &two, 2);
+        break;
+    case 3:
+        store_be(bytes, 2, value >> 8);
+        bytes[2] = (uint8_t)value;
+        break;
+    case 4:
+        memcpy(bytes, &four, 4);
+        break;
+    case 5:
+    case 6:
+    case 7:
+        store_be(bytes, 4, value >> 8 * (count - 4));
+        store_be(bytes + 4, count - 4, value);
+        break;
+    default:
+        memcpy(bytes, &eight, 8);
+    }
+}
+
+static inline u128 load_be128(const uint8_t *bytes, unsigned count)
+{
+    return count <= 8 ? load_be(bytes, count) : (u128)load_be(bytes, count - 8) << 64 | load_be(bytes + count - 8, 8);
+}
+
+static inline void store_be128(uint8_t *bytes, unsigned count, u128 value)
+{
+    if (count <= 8) {
+        store_be(bytes, count, (uint64_t)value);
+    } else {
+        store_be(bytes, count - 8, (uint64_t)(value >> 64));
+        store_be(bytes + count - 8, 8, (uint64_t)value);
+    }
+}
+
+/* `width` (at most 64) bits from bit `offset`, counted from the most significant bit of the first byte. */
+static inline uint64_t load_bits(const uint8_t *bytes, unsigned offset, unsigned width)
+{
+    uint64_t value = 0;
+    while (width > 0) {
+        unsigned skip = offset % 8, take = width < 8 - skip ? width : 8 - skip;
+        value = value << take | ((bytes[offset / 8] >> (8 - skip - take)) & ((1u << take) - 1));
+        offset += take;
+        width -= take;
+    }
+    return value;
+}
+
+static inline void store_bits(uint8_t *bytes, unsigned offset, unsigned width, uint64_t value)
+{
+    while (width > 0) {
+        unsigned skip = offset % 8, take = width < 8 - skip ? width : 8 - skip;
+        unsigned shift = 8 - skip - take, mask = ((1u << take) - 1) << shift;
+        unsigned bits = (unsigned)(value >> (width - take)) << shift;
+        bytes[offset / 8] = (uint8_t)((bytes[offset / 8] & ~mask) | (bits & mask));
+        offset += take;
+        width -= take;
+    }
+}
+
+/* Shifts by any count. */
+static inline uint64_t shl64(uint64_t value, uint64_t count)
+{
+    return count < 64 ? value << count : 0;
+}
+
+static inline u128 shl128(u128 value, uint64_t count)
+{
+    return count < 128 ? value << count : 0;
+}
+
+static inline uint64_t shr_u64(uint64_t value, uint64_t count)
+{
+    return count < 64 ? value >> count : 0;
+}
+
+static inline int64_t shr_i64(int64_t value, uint64_t count)
+{
+    return value >> (count < 63 ? count : 63);
+}
+
+static inline u128 shr_u128(u128 value, uint64_t count)
+{
+    return count < 128 ? value >> count : 0;
+}
+
+static inline i128 shr_i128(i128 value, uint64_t count)
+{
+    return value >> (count < 127 ? count : 127);
+}
+
+/* The low `width` bits as a signed number. */
+static inline int64_t signed64(uint64_t value, unsigned width)
+{
+    return (int64_t)(value << (64 - width)) >> (64 - width);
+}
+
+static inline i128 signed128(u128 value, unsigned width)
+{
+    return (i128)(value << (128 - width)) >> (128 - width);
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* CRCs by tables of four bytes a step; the sums eight bytes a step. */
+#include "hash.h"
+
+#include "bytes.h"
+
+static uint32_t crc16_table[256], crc32_table[4][256], ccitt_table[256];
+
+static uint32_t reflected_step(uint32_t crc, uint32_t polynomial)
+{
+    for (int bit = 0; bit < 8; bit++)
+        crc = crc & 1 ? crc >> 1 ^ polynomial : crc >> 1;
+    return crc;
+}
+
+__attribute__((constructor)) static void fill_tables(void)
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        crc16_table[i] = reflected_step(i, 0xa001);
+        crc32_table[0][i] = reflected_step(i, 0xedb88320);
+        uint32_t ccitt = i << 8;
+        for (int bit = 0; bit < 8; bit++)
+            ccitt = (ccitt & 0x8000 ? ccitt << 1 ^ 0x1021 : ccitt << 1) & 0xffff;
+        ccitt_table[i] = ccitt;
+    }
+    for (uint32_t i = 0; i < 256; i++)
+        for (int k = 1; k < 4; k++)
+            crc32_table[k][i] = crc32_table[k - 1][i] >> 8 ^ crc32_table[0][crc32_table[k - 1][i] & 0xff];
+}
+
+uint64_t hash_crc16(const uint8_t *data, size_t length)
+{
+    uint32_t crc = 0;
+    for (size_t i = 0; i < length; i++)
+        crc = crc >> 8 ^ crc16_table[(crc ^ data[i]) & 0xff];
+    return crc;
+}
+
+uint64_t hash_crc32(const uint8_t *data, size_t length)
+{
+    uint32_t crc = UINT32_MAX;
+    for (; length >= 4; data += 4, length -= 4) {
+        uint32_t word;
+        memcpy(&word, data, 4);
+        crc ^= word;
+        crc = crc32_table[3][crc & 0xff] ^ crc32_table[2][crc >> 8 & 0xff] ^ crc32_table[1][crc >> 16 & 0xff] ^
+              crc32_table[0][crc >> 24];
+    }
+    for (; length > 0; data++, length--)
+        crc = crc >> 8 ^ crc32_table[0][(crc ^ *data) & 0xff];
+    return (uint32_t)~crc;
+}
+
+uint64_t hash_crc_ccitt(const uint8_t *data, size_t length)
+{
+    uint32_t crc = 0xffff;
+    for (size_t i = 0; i < length; i++)
+        crc = (crc << 8 & 0xff00) ^ ccitt_table[(crc >> 8 ^ data[i]) & 0xff];
+    return crc;
+}
+
+uint64_t hash_xor16(const uint8_t *data, size_t length)
+{
+    uint64_t value = 0;
+    for (; length >= 2; data += 2, length -= 2)
+        value ^= load_be(data, 2);
+    return length ? value ^ (uint64_t)*data << 8 : value;
+}
+
+uint64_t hash_identity(const uint8_t *data, size_t length)
+{
+    return load_be(data, length < 8 ? (unsigned)length : 8);
+}
+
+/* Sums native words: the ones' complement sum does not mind the byte order until its end (RFC 1071 2B). */
+static uint64_t sum_words(uint64_t sum, const uint8_t *data, size_t length)
+{
+    uint32_t four;
+    for (; length >= 4; data += 4, length -= 4) {
+        memcpy(&four, data, 4);
+        sum += four;
+    }
+    if (length) {
+        four = 0;
+        memcpy(&four, data, length);
+        sum += four;
+    }
+    return sum;
+}
+
+static uint64_t folded(uint64_t sum)
+{
+    while (sum >> 16)
+        sum = (sum & 0xffff) + (sum >> 16);
+    return sum;
+}
+
+uint64_t hash_csum16(const uint8_t *data, size_t length, const uint8_t *more, size_t more_length)
+{
+    uint64_t sum = folded(sum_words(0, data, length));
+    if (more_length) {
+        uint64_t rest = folded(sum_words(0, more, more_length));
+        sum = folded(sum + (length % 2 ? __builtin_bswap16((uint16_t)rest) : rest));
+    }
+    return __builtin_bswap16((uint16_t)~sum);
+}

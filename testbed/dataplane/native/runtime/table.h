@@ -1,0 +1,213 @@
+/* Match tables: entries found by tuple-space search, longest prefixes by a trie; action profiles.
+ *
+ * A key is a string of bits in 64-bit words, first bit uppermost: its fields in order (a prefix field last), a field that
+ * does not fit into the rest of its word beginning in the next. Entries are grouped into tuples by their mask; a tuple is an
+ * open-addressing hash table of masked keys. An exact table is the case of one tuple. Entries with one mask and one masked key
+ * are chained by falling priority; range bounds are compared along the chain, and their common prefix is part of the mask.
+ */
+#ifndef P4_TABLE_H
+#define P4_TABLE_H
+
+#include "abi.h"
+#include "bytes.h"
+#include "meter.h"
+
+enum match_kind { MATCH_EXACT, MATCH_LPM, MATCH_TERNARY, MATCH_RANGE, MATCH_OPTIONAL };
+enum table_kind { TABLE_EXACT, TABLE_LPM, TABLE_TERNARY };
+
+struct key_field {
+    uint16_t width;  /* bits */
+    uint16_t offset; /* of its first bit in the key */
+    uint8_t match;
+};
+
+struct action_type {
+    uint32_t count;
+    const uint16_t *widths; /* of its parameters, in bits */
+};
+
+/* An entry that the program brings along. */
+struct const_entry {
+    struct p4_match match;
+    struct p4_call call;
+};
+
+struct table_type {
+    enum table_kind kind;
+    bool fixed;      /* const entries: nothing can be added or changed */
+    bool ranged;
+    bool counted;    /* direct counter */
+    bool metered;    /* direct meter */
+    int32_t profile; /* -1: none */
+    uint16_t key_words, key_bits, data_words;
+    uint32_t field_count;
+    const struct key_field *fields;
+    uint32_t action_count;
+    const struct action_type *actions;
+    uint32_t max_size;
+    uint32_t const_count;
+    const struct const_entry *consts;
+    const struct p4_call *initial; /* default action; NULL: none */
+    bool default_fixed, default_data_fixed;
+};
+
+#define NO_ACTION UINT32_MAX
+
+struct entry {
+    uint32_t action; /* or number of the member or group */
+    uint8_t call_kind;
+    bool used;
+    int32_t priority;
+    uint32_t next; /* in its chain, + 1 */
+    uint32_t tuple;
+    uint32_t prefix; /* bits, of a TABLE_LPM */
+    uint64_t serial;
+    struct p4_count count;
+    struct meter meter;
+    uint64_t words[]; /* data, key, mask, and where `ranged` upper bounds */
+};
+
+struct slot {
+    uint32_t tag;
+    uint32_t entry; /* + 1; 0: free */
+};
+
+struct tuple {
+    struct slot *slots;
+    uint64_t *mask;
+    uint32_t size; /* power of two, 0: unused so far */
+    uint32_t count; /* chains */
+    int32_t max_priority;
+    uint32_t prefix;
+};
+
+struct trie_slot {
+    uint32_t child; /* node number, 0: none */
+    uint32_t entry; /* + 1 */
+};
+
+struct table {
+    const struct table_type *type;
+    uint8_t *entries;
+    size_t stride;
+    uint32_t count, used, capacity; /* used: high-water mark */
+    uint32_t spare; /* free list by `next`, + 1 */
+    uint64_t serial;
+    struct tuple *tuples; /* by falling max_priority */
+    uint32_t *order;
+    uint32_t tuple_count;
+    struct trie_slot *trie;
+    uint32_t trie_nodes, trie_capacity;
+    unsigned trie_stride;
+    uint32_t default_action;
+    uint64_t *default_data;
+};
+
+struct member {
+    uint32_t action;
+    bool used;
+};
+
+struct group {
+    uint32_t count;
+    uint32_t *members; /* rising; NULL: there is no such group */
+};
+
+struct profile_type {
+    uint16_t data_words;
+    uint32_t action_count;
+    const struct action_type *actions;
+    uint32_t max_size;
+};
+
+struct profile {
+    const struct profile_type *type;
+    struct member *members;
+    uint64_t *data; /* data_words a member */
+    uint32_t count, capacity;
+    struct group *groups; /* by number */
+    uint32_t group_count;
+};
+
+int table_init(struct table *table, const struct table_type *type);
+void table_free(struct table *table);
+int table_insert(struct table *table, const struct p4_match *match, const struct p4_call *call, uint32_t *handle);
+int table_find(const struct table *table, const struct p4_match *match, uint32_t *handle);
+int table_modify(struct table *table, uint32_t handle, const struct p4_call *call);
+int table_remove(struct table *table, uint32_t handle);
+int table_set_default(struct table *table, const struct p4_call *call);
+struct entry *table_entry(const struct table *table, uint32_t handle); /* NULL: none */
+
+int profile_member_add(struct profile *profile, const struct p4_call *call, uint32_t *member);
+int profile_member_modify(struct profile *profile, uint32_t member, const struct p4_call *call);
+int profile_member_remove(struct profile *profile, uint32_t member);
+int profile_group_set(struct profile *profile, uint32_t group, const uint32_t *members, uint32_t count);
+int profile_group_remove(struct profile *profile, uint32_t group);
+void profile_free(struct profile *profile);
+
+/* The number of the member that a hash picks from a group; NO_ACTION: the group is empty or unknown. */
+uint32_t profile_pick(const struct profile *profile, uint32_t group, uint64_t hash);
+
+static inline struct entry *table_at(const struct table *table, uint32_t handle)
+{
+    return (struct entry *)(void *)(table->entries + handle * table->stride);
+}
+
+static inline uint64_t key_hash(const uint64_t *key, unsigned words)
+{
+    uint64_t hash = 0;
+    for (unsigned i = 0; i < words; i++) {
+        hash = (hash ^ key[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+/* The first entry of the chain of a masked key in a tuple; NULL: none. */
+static inline struct entry *tuple_find(const struct table *table, const struct tuple *tuple, const uint64_t *key,
+                                       unsigned words, unsigned data_words)
+{
+    uint64_t hash = key_hash(key, words);
+    for (uint32_t i = (uint32_t)(hash >> 32);; i++) {
+        const struct slot *slot = &tuple->slots[i & (tuple->size - 1)];
+        if (!slot->entry)
+            return NULL;
+        if (slot->tag != (uint32_t)hash)
+            continue;
+        struct entry *entry = table_at(table, slot->entry - 1);
+        const uint64_t *theirs = entry->words + data_words;
+        uint64_t difference = 0;
+        for (unsigned k = 0; k < words; k++)
+            difference |= theirs[k] ^ key[k];
+        if (!difference)
+            return entry;
+    }
+}
+
+/* The three look-ups; `words` and `data_words` are constants of the table that the compiler folds. */
+static inline struct entry *table_exact(const struct table *table, const uint64_t *key, unsigned words, unsigned data_words)
+{
+    return table->tuple_count && table->tuples->size ? tuple_find(table, table->tuples, key, words, data_words) : NULL;
+}
+
+static inline struct entry *table_lpm(const struct table *table, const uint64_t *key, unsigned bits, unsigned stride)
+{
+    if (!table->trie_nodes)
+        return NULL;
+    uint32_t node = 0, best = 0;
+    for (unsigned at = 0; at < bits; at += stride) {
+        const struct trie_slot *slot =
+            &table->trie[(node << stride) + (key[at / 64] >> (64 - stride - at % 64) & ((1u << stride) - 1))];
+        if (slot->entry)
+            best = slot->entry;
+        if (!(node = slot->child))
+            break;
+    }
+    return best ? table_at(table, best - 1) : NULL;
+}
+
+struct entry *table_ternary(const struct table *table, const uint64_t *key);
+
+#define TRIE_STRIDE(bits) ((bits) <= 64 ? 8u : 4u)
+
+#endif

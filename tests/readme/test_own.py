@@ -1,5 +1,6 @@
 """The examples of one's own do what the README says: planned, proved, pumped in memory, and once on a real network."""
 
+import csv
 import json
 import os
 import subprocess
@@ -120,7 +121,7 @@ def test_scatter_survives_bad_packets(header: bytes) -> None:
 @pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root (network namespaces)")
-def test_all_three_on_a_real_network(tmp_path: Path) -> None:
+def test_all_of_them_on_a_real_network(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "testbed", "run", str(OWN / "own.yaml"), "--json", "--out", str(tmp_path / "run")],
         capture_output=True,
@@ -133,3 +134,8 @@ def test_all_three_on_a_real_network(tmp_path: Path) -> None:
     assert (result["status"], result["wrong"], result["missing_bytes"]) == ("ok", 0, 0)
     packets = result["packets"]
     assert packets["sent"] == packets["received"] + packets["dropped_queue"] + packets["in_flight"]
+    with (tmp_path / "run" / "links.csv").open() as links:
+        crossed = {row["link"]: int(row["job_packets"]) for row in csv.DictReader(links)}
+    pairs = {"s0>s1": 3, "s0>s2": 2, "s2>s3": 1}  # of hosts whose packets the pinned routes send that way, of 12 in all
+    for link, count in pairs.items():
+        assert abs(crossed[link] - packets["sent"] * count / 12) <= 2 * packets["retransmitted"], link

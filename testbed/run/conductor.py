@@ -45,6 +45,7 @@ class Conductor:
             channel = self.hub.accept(_TICK_S)
             if channel is not None and channel.hello["hello"] == "rank":
                 self.ranks[channel.hello["rank"]] = channel
+            self.pump()
 
     def welcome(self, role: str, timeout_s: float, alive: Callable[[], None]) -> Channel:
         """Take in the one connection of `role`."""
@@ -54,6 +55,7 @@ class Conductor:
             channel = self.hub.accept(_TICK_S)
             if channel is not None and channel.hello["hello"] == role:
                 return channel
+            self.pump()
         raise RunFailed(f"the {role} did not start within {timeout_s:g} s", hint=f"see logs/{role}.log")
 
     def tell_ranks(self, message: Message) -> None:

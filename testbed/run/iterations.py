@@ -88,7 +88,7 @@ class Iterations:
         self._warmup, self._total = 0, 1
         self._begin_measuring()
         done = self._round(0)
-        for rank, message in done.items():
+        for rank, message in sorted(done.items()):
             whole = {"iteration": 0, "start_ns": message["start_ns"], "end_ns": message["end_ns"]}
             self._emit(self._program_row(rank, row) for row in message["rows"] or [whole])
         self._hooks.quiesce()
@@ -118,6 +118,8 @@ class Iterations:
             done = conductor.gather("done", "ranks that are not done", self._stall_limit_s, iteration=index)
         except LimitReached as failure:
             raise RunFailed(f"{failure.message} [{conductor.waiting_for()}]", hint=failure.hint) from failure
+        if not done:
+            raise RunFailed("no rank is left: faults of the spec have killed all of them")
         self._hooks.progress(index + 1, self._total)
         return done
 

@@ -251,10 +251,9 @@ class Block(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assign(Node):
-    """`operator` is empty for `=`, else the binary operator of `+=` and its kind."""
+    """`target = value`; `target += x` is read as `target = target + x`, with one node for the two targets."""
 
     target: Expression
-    operator: str
     value: Expression
 
 

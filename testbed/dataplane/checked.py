@@ -61,7 +61,7 @@ class RangeValue:
 
 # Values of serialisable enums and of new types are those of the underlying type; tuples are lists and structs in the
 # order of the fields.
-Value: TypeAlias = "int | bool | str | EnumValue | DontCare | MaskValue | RangeValue | tuple[Value, ...]"
+Value: TypeAlias = int | bool | str | EnumValue | DontCare | MaskValue | RangeValue | tuple["Value", ...]
 
 
 class CallKind(Enum):

@@ -92,8 +92,11 @@ class StatementParser(ExpressionParser):
         target = self.postfix()
         operator = self._assignment_operator()
         if operator is not None:
-            value = self.expression()
-            return ast.Assign(self.since(start), target, operator, value)
+            assigned = self.expression()
+            span = self.since(start)
+            if operator:
+                assigned = ast.Binary(span, operator, target, assigned)
+            return ast.Assign(span, target, assigned)
         if isinstance(target, ast.Call):
             if self.sees_name() and isinstance(target.callee, ast.Name):
                 return self.instance(start, annotations, target, target.callee)

@@ -1,0 +1,470 @@
+"""Calls: which function, method or constructor is meant, what goes to which parameter, and what comes back."""
+
+from collections.abc import Sequence
+
+from testbed.dataplane import ast, types
+from testbed.dataplane.check_expressions import ExpressionChecker
+from testbed.dataplane.checked import Callee, CallKind, Checked, Invocation, Passed
+from testbed.dataplane.diagnostics import did_you_mean
+from testbed.dataplane.inference import Inference
+from testbed.dataplane.names import Place
+from testbed.dataplane.types import BOOL, INTEGER, UNKNOWN, VOID, Bindings, ExternType, Stack, Type, TypeVariable
+
+_SIZES = ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes")
+_ACTION_PLACES = (Place.APPLY, Place.ACTION)
+_Made = ast.Call | ast.Instance
+
+
+class CallChecker(ExpressionChecker):
+    def __init__(self, checked: Checked) -> None:
+        super().__init__(checked)
+        self.extern_of: dict[ast.Method, ast.Extern] = {}  # of constructors
+        self.static_parameters: set[ast.Parameter] = set()  # those whose values are known when compiling
+
+    def call(self, node: ast.Call) -> Type:
+        callee = node.callee
+        if isinstance(callee, ast.Member):
+            return self._method_call(node, callee)
+        if not isinstance(callee, ast.Name) or callee.name == "error":
+            self.expression(callee)
+            self.diagnostics.error(callee.span, f"{callee.span.text!r} cannot be called")
+            return self._failed(node.arguments)
+        if self.look_up(callee, "function") is None:
+            self.checked.types[callee] = UNKNOWN
+            return self._failed(node.arguments)
+        found = self.all_of(callee.name, callee.is_global)
+        self.checked.types[callee] = types.Callable("a function")
+        match found[0]:
+            case ast.Function() | ast.Method():
+                several = [one for one in found if isinstance(one, ast.Function | ast.Method)]
+                kind = CallKind.FUNCTION if isinstance(found[0], ast.Function) else CallKind.EXTERN_FUNCTION
+                self._check_place_of_function(node, callee.name)
+                return self._invoke(node, kind, callee.name, several, None, {})
+            case ast.Action() as action:
+                if self.place not in _ACTION_PLACES:
+                    self.diagnostics.error(node.span, "actions are called in apply blocks and actions only")
+                return self._invoke(node, CallKind.ACTION, callee.name, [action], None, {})
+            case ast.Extern() | ast.Parser() | ast.Control() | ast.Package() | ast.Typedef() as made:
+                type_ = ast.NamedType(callee.span, callee.name, callee.is_global, node.type_arguments)
+                return self.construct(node, type_, made, node.arguments)
+        self.diagnostics.error(callee.span, f"{callee.name!r} cannot be called")
+        return self._failed(node.arguments)
+
+    def _check_place_of_function(self, node: ast.Call, name: str) -> None:
+        if name == "verify" and self.place is not Place.STATE:
+            self.diagnostics.error(node.span, "verify is for parser states only")
+
+    def _failed(self, arguments: Sequence[ast.Argument]) -> Type:
+        for argument in arguments:
+            if argument.value is not None:
+                self.expression(argument.value)
+        return UNKNOWN
+
+    # ---- methods ----
+
+    def _method_call(self, node: ast.Call, callee: ast.Member) -> Type:
+        target, name = callee.target, callee.name
+        if isinstance(target, ast.Name) and target.name != "error":
+            found = self.all_of(target.name, target.is_global)
+            if found and isinstance(found[0], ast.Parser | ast.Control) and name == "apply":
+                return self._direct_application(node, target, found[0])
+        type_ = self.expression(target)
+        self.checked.types[callee] = types.Callable("a method")
+        match type_:
+            case types.Unknown():
+                return self._failed(node.arguments)
+            case types.TableType(table):
+                return self._table_apply(node, callee, table)
+            case types.BlockType():
+                return self._block_apply(node, callee, type_)
+            case ExternType(declaration, arguments):
+                return self._extern_method(node, callee, declaration, arguments)
+            case types.StructType() | Stack():
+                return self._built_in(node, callee, type_)
+        if name in _SIZES:
+            return self._built_in(node, callee, type_)
+        self.diagnostics.error(callee.name_span, f"{type_} has no method {name!r}")
+        return self._failed(node.arguments)
+
+    def _extern_method(
+        self, node: ast.Call, callee: ast.Member, declaration: ast.Extern, arguments: tuple[Type, ...]
+    ) -> Type:
+        several = [method for method in declaration.methods if method.name == callee.name]
+        if not several:
+            hint = did_you_mean(callee.name, [method.name for method in declaration.methods])
+            self.diagnostics.error(callee.name_span, f"{declaration.name} has no method {callee.name!r}", hint)
+            return self._failed(node.arguments)
+        outer = dict(zip(map(TypeVariable, declaration.type_parameters), arguments, strict=False))
+        return self._invoke(node, CallKind.EXTERN_METHOD, callee.name, several, callee.target, outer)
+
+    def _direct_application(self, node: ast.Call, target: ast.Name, declaration: ast.Parser | ast.Control) -> Type:
+        self.checked.declarations[target] = declaration
+        self.checked.types[target] = types.BlockType(declaration)
+        self.checked.types[node.callee] = types.Callable("a method")
+        if declaration.constructor_parameters:
+            hint = f"declare an instance: {declaration.name}(...) name;"
+            self.diagnostics.error(node.span, f"{declaration.name} needs arguments to be made", hint)
+        return self._apply(node, declaration, None)
+
+    def _block_apply(self, node: ast.Call, callee: ast.Member, type_: types.BlockType) -> Type:
+        if callee.name != "apply" or isinstance(type_.declaration, ast.Package):
+            self.diagnostics.error(callee.name_span, f"{type_} has no method {callee.name!r}")
+            return self._failed(node.arguments)
+        return self._apply(node, type_.declaration, callee.target)
+
+    def _apply(
+        self,
+        node: ast.Call,
+        declaration: ast.Parser | ast.Control | ast.ParserType | ast.ControlType,
+        receiver: ast.Expression | None,
+    ) -> Type:
+        is_parser = isinstance(declaration, ast.Parser | ast.ParserType)
+        if self.place is not (Place.STATE if is_parser else Place.APPLY):
+            what = "parsers are applied in parser states" if is_parser else "controls are applied in apply blocks"
+            self.diagnostics.error(node.span, f"{what} only")
+        kind = CallKind.PARSER if is_parser else CallKind.CONTROL
+        if isinstance(declaration, ast.ParserType | ast.ControlType):
+            self.diagnostics.error(node.span, "a parser or control that comes as a parameter cannot be applied yet")
+            return self._failed(node.arguments)
+        return self._invoke(node, kind, "apply", [declaration], receiver, {})
+
+    def _table_apply(self, node: ast.Call, callee: ast.Member, table: ast.Table) -> Type:
+        if callee.name != "apply":
+            self.diagnostics.error(callee.name_span, f"a table has no method {callee.name!r}, but apply")
+            return self._failed(node.arguments)
+        if self.place is not Place.APPLY:
+            self.diagnostics.error(node.span, "tables are applied in apply blocks only")
+        if node.arguments:
+            self.diagnostics.error(node.arguments[0].span, "apply of a table takes no arguments")
+        result = types.ApplyResult(table)
+        self.checked.calls[node] = Invocation(CallKind.TABLE, "apply", table, callee.target, {}, (), result)
+        return result
+
+    def _built_in(self, node: ast.Call, callee: ast.Member, type_: Type) -> Type:
+        name = callee.name
+        methods: dict[str, Type] = dict.fromkeys(_SIZES, INTEGER)
+        if types.is_header(type_):
+            methods |= {"isValid": BOOL, "setValid": VOID, "setInvalid": VOID}
+        elif types.is_union(type_):
+            methods |= {"isValid": BOOL}
+        elif isinstance(type_, Stack):
+            methods |= {"push_front": VOID, "pop_front": VOID}
+        if name not in methods:
+            hint = did_you_mean(name, methods)
+            self.diagnostics.error(callee.name_span, f"{type_} has no method {name!r}", hint)
+            return self._failed(node.arguments)
+        wanted = 1 if name.endswith("_front") else 0
+        if len(node.arguments) != wanted or any(one.value is None for one in node.arguments):
+            self.diagnostics.error(node.span, f"{name} takes {wanted} arguments, not {len(node.arguments)}")
+            return self._failed(node.arguments)
+        for argument in node.arguments:
+            assert argument.value is not None
+            self.size(argument.value, f"the count of {name}", 0, 1 << 16)
+        if methods[name] is VOID:
+            self.check_assignable(callee.target)
+        result = methods[name]
+        self.checked.calls[node] = Invocation(CallKind.BUILTIN, name, None, callee.target, {}, (), result)
+        return result
+
+    # ---- constructors ----
+
+    def construct(
+        self, node: _Made, written: ast.NamedType, declaration: ast.Declared, arguments: Sequence[ast.Argument]
+    ) -> Type:
+        """Check what makes an instance; the type of the instance."""
+        self.checked.declarations[written] = declaration  # type: ignore[assignment]
+        outer: Bindings = {}
+        if isinstance(declaration, ast.Typedef):
+            aliased = self.checked.types.get(declaration, UNKNOWN)
+            if isinstance(aliased, ExternType | types.BlockType) and not written.arguments:
+                declaration = aliased.declaration
+                outer = dict(zip(map(TypeVariable, _type_parameters(declaration)), aliased.arguments, strict=False))
+        candidates: Sequence[Callee | ast.Method]
+        if isinstance(declaration, ast.Extern):
+            candidates = declaration.constructors
+            if not candidates:
+                self.diagnostics.error(node.span, f"{declaration.name} has no constructor: instances come from outside")
+                return self._failed(arguments)
+        elif isinstance(declaration, ast.Parser | ast.Control | ast.Package):
+            candidates = [declaration]
+        else:
+            self.diagnostics.error(written.span, f"{written.name!r} makes no instances")
+            return self._failed(arguments)
+        made = self._invoke_on(
+            node, CallKind.CONSTRUCTOR, declaration.name, candidates, None, outer, written.arguments, arguments
+        )
+        if made is not UNKNOWN:
+            self.checked.types[written] = made
+        return made
+
+    # ---- what all calls share ----
+
+    def _invoke(
+        self,
+        node: ast.Call,
+        kind: CallKind,
+        name: str,
+        candidates: "Sequence[Callee]",
+        receiver: ast.Expression | None,
+        outer: Bindings,
+    ) -> Type:
+        return self._invoke_on(node, kind, name, candidates, receiver, outer, node.type_arguments, node.arguments)
+
+    def _invoke_on(
+        self,
+        node: _Made,
+        kind: CallKind,
+        name: str,
+        candidates: "Sequence[Callee]",
+        receiver: ast.Expression | None,
+        outer: Bindings,
+        type_arguments: Sequence[ast.TypeSyntax],
+        arguments: Sequence[ast.Argument],
+    ) -> Type:
+        callee = next((one for one in candidates if _accepts(_parameters(one, kind), arguments)), candidates[0])
+        bound = self._bound(node, name, _parameters(callee, kind), arguments)
+        if bound is None:
+            return self._failed(arguments)
+        owner = self._owner(callee, kind)
+        variables = _type_parameters(callee) if kind is not CallKind.CONSTRUCTOR else _type_parameters(owner)
+        inference = Inference(
+            [TypeVariable(one) for one in variables if TypeVariable(one) not in outer], self.checked.types
+        )
+        if not self._explicit(node, name, [TypeVariable(one) for one in variables], type_arguments, inference):
+            return self._failed(arguments)
+        passed = self._passed(bound, outer, inference, name)
+        if inference.unsettled:
+            missing = inference.unsettled[0]
+            if not any(passed_type is UNKNOWN for _, _, passed_type in passed):
+                message = f"the type {missing} of {name} does not follow from its arguments"
+                self.diagnostics.error(node.span, message, f"write {name}<type>(...)")
+            return UNKNOWN
+        bindings = {**outer, **inference.bindings}
+        settled = tuple(
+            Passed(parameter, value, types.substitute(type_, bindings)) for parameter, value, type_ in passed
+        )
+        for one in settled:
+            self._check_argument(one, kind, name)
+        result = self._result_type(callee, kind, owner, bindings)
+        shown = owner if kind is CallKind.CONSTRUCTOR else callee
+        constructor = callee if kind is CallKind.CONSTRUCTOR and isinstance(callee, ast.Method) else None
+        self.checked.calls[node] = Invocation(kind, name, shown, receiver, bindings, settled, result, constructor)
+        self._warn_if_deprecated(node, callee, name)
+        return result
+
+    def _owner(self, callee: Callee, kind: CallKind) -> Callee:
+        """For an extern's constructor the extern, else the callee."""
+        if kind is CallKind.CONSTRUCTOR and isinstance(callee, ast.Method):
+            return self.extern_of[callee]
+        return callee
+
+    def _bound(
+        self, node: _Made, name: str, parameters: Sequence[ast.Parameter], arguments: Sequence[ast.Argument]
+    ) -> list[tuple[ast.Parameter, ast.Argument | None]] | None:
+        """Each parameter with its argument; None, with an error, if they do not match."""
+        by_name = {parameter.name: parameter for parameter in parameters}
+        given: dict[str, ast.Argument] = {}
+        for position, argument in enumerate(arguments):
+            if argument.name is None and position >= len(parameters):
+                message = f"{name} takes {len(parameters)} arguments, not {len(arguments)}"
+                self.diagnostics.error(argument.span, message)
+                return None
+            key = argument.name if argument.name is not None else parameters[position].name
+            if key not in by_name:
+                hint = did_you_mean(key, by_name)
+                self.diagnostics.error(argument.span, f"{name} has no parameter {key!r}", hint)
+                return None
+            if key in given:
+                self.diagnostics.error(argument.span, f"the parameter {key!r} of {name} is given twice")
+                return None
+            given[key] = argument
+        for parameter in parameters:
+            if parameter.name not in given and not _may_be_left_out(parameter):
+                self.diagnostics.error(node.span, f"{name} lacks an argument for its parameter {parameter.name!r}")
+                return None
+        return [(parameter, given.get(parameter.name)) for parameter in parameters]
+
+    def _explicit(
+        self,
+        node: _Made,
+        name: str,
+        variables: Sequence[TypeVariable],
+        written: Sequence[ast.TypeSyntax],
+        inference: Inference,
+    ) -> bool:
+        """Take over the type arguments that are written out."""
+        given = [self.type(one) for one in written]
+        if not given:
+            return True
+        if len(given) != len(variables):
+            self.diagnostics.error(node.span, f"{name} takes {len(variables)} type arguments, not {len(given)}")
+            return False
+        for variable, syntax, type_ in zip(variables, written, given, strict=True):
+            if not (isinstance(syntax, ast.BaseType) and syntax.keyword == "_"):
+                inference.bind(variable, type_)
+        return True
+
+    def _passed(
+        self,
+        bound: Sequence[tuple[ast.Parameter, ast.Argument | None]],
+        outer: Bindings,
+        inference: Inference,
+        name: str,
+    ) -> list[tuple[ast.Parameter, ast.Expression | None, Type]]:
+        """Check the arguments and let their types settle the type variables."""
+        passed: list[tuple[ast.Parameter, ast.Expression | None, Type]] = []
+        for parameter, argument in bound:
+            formal = types.substitute(self.checked.types.get(parameter, UNKNOWN), outer)
+            value = None if argument is None else argument.value
+            if value is not None:
+                actual = self.value(value)
+                if not inference.agree(formal, actual):
+                    what = f"the parameter {parameter.name!r} of {name}"
+                    self.diagnostics.error(
+                        value.span, f"{what} is {types.substitute(formal, inference.bindings)}, and this is {actual}"
+                    )
+                    self.checked.types[value] = UNKNOWN
+                if actual is UNKNOWN:
+                    formal = UNKNOWN
+            elif argument is not None and parameter.direction is not ast.Direction.OUT:
+                self.diagnostics.error(argument.span, f"'_' is for out parameters, and {parameter.name!r} is none")
+            passed.append((parameter, value, formal))
+        return passed
+
+    def _check_argument(self, passed: Passed, kind: CallKind, name: str) -> None:
+        value, parameter = passed.value, passed.parameter
+        if value is None or self.checked.types[value] is UNKNOWN:
+            return
+        what = f"the parameter {parameter.name!r} of {name}"
+        if not isinstance(passed.type, types.BlockType) and not self.converted(value, passed.type, what):
+            return
+        if isinstance(passed.type, types.Tuple | types.Record) and _lacks_width(passed.type):
+            self.diagnostics.error(value.span, "the numbers in this list need a width, as in 8w5")
+        if parameter.direction in (ast.Direction.OUT, ast.Direction.INOUT):
+            self.check_assignable(value, f"for the {parameter.direction.value} parameter {parameter.name!r} of {name}")
+        elif _wants_static(parameter, kind) and not self.is_static(value):
+            self.diagnostics.error(value.span, f"{what} must be known when compiling")
+
+    def _result_type(self, callee: Callee, kind: CallKind, owner: Callee, bindings: Bindings) -> Type:
+        if kind is CallKind.CONSTRUCTOR:
+            arguments = tuple(bindings.get(TypeVariable(one), UNKNOWN) for one in _type_parameters(owner))
+            if isinstance(owner, ast.Extern):
+                return ExternType(owner, arguments)
+            assert isinstance(owner, ast.Parser | ast.Control | ast.Package)
+            return types.BlockType(owner, arguments)
+        if isinstance(callee, ast.Function | ast.Method) and callee.result is not None:
+            return types.substitute(self.checked.types.get(callee.result, UNKNOWN), bindings)
+        return VOID
+
+    def _warn_if_deprecated(self, node: _Made, callee: Callee, name: str) -> None:
+        if isinstance(callee, ast.Method):
+            found = ast.annotation(callee, "deprecated")
+            if found is not None:
+                self.diagnostics.warning(node.span, f"{name} is deprecated", found.text)
+
+    # ---- what may be assigned, what is known when compiling ----
+
+    def check_assignable(self, node: ast.Expression, use: str = "") -> bool:
+        """Whether a value can be put there; reports if not."""
+        why = self._not_assignable(node)
+        if why:
+            self.diagnostics.error(node.span, f"{node.span.text!r} cannot be written{' ' + use if use else ''}: {why}")
+        return not why
+
+    def _not_assignable(self, node: ast.Expression) -> str:
+        match node:
+            case ast.Name():
+                declaration = self.checked.declaration(node)
+                if isinstance(declaration, ast.Parameter):
+                    if declaration.direction is ast.Direction.IN:
+                        return "it is an in parameter"
+                    if declaration.direction is ast.Direction.NONE and not isinstance(
+                        self.checked.types.get(declaration), ExternType
+                    ):
+                        return "it is a parameter without direction"
+                    return ""
+                if isinstance(declaration, ast.Constant):
+                    return "it is a constant"
+                return "" if declaration is None or isinstance(declaration, ast.Variable) else "it is no variable"
+            case ast.Member(target=target, name=name):
+                type_ = self.checked.types.get(target, UNKNOWN)
+                if isinstance(type_, Stack) and name in ("size", "lastIndex"):
+                    return f"{name!r} of a stack follows from the stack"
+                if isinstance(type_, types.StructType | Stack | types.Unknown):
+                    return self._not_assignable(target)
+                return "it is no variable"
+            case ast.Index(target=target):
+                if isinstance(self.checked.types.get(target), types.Tuple | types.List):
+                    return "an element of a tuple cannot be changed alone"
+                return self._not_assignable(target)
+            case ast.Slice(target=target):
+                return self._not_assignable(target)
+        return "it is no variable"
+
+    def is_static(self, node: ast.Expression) -> bool:
+        """Whether the value is known when compiling, constructor parameters included."""
+        if self.checked.constant(node) is not None or self.checked.types.get(node, UNKNOWN) is UNKNOWN:
+            return True
+        match node:
+            case ast.Name():
+                declaration = self.checked.declaration(node)
+                if isinstance(declaration, ast.Parameter):
+                    is_extern = isinstance(self.checked.types.get(declaration), ExternType | types.BlockType)
+                    return is_extern or declaration in self.static_parameters
+                return isinstance(declaration, ast.Instance | ast.Constant)
+            case ast.Call():
+                made = self.checked.calls.get(node)
+                return made is not None and made.kind is CallKind.CONSTRUCTOR
+            case ast.Unary(operand=operand) | ast.Cast(operand=operand):
+                return self.is_static(operand)
+            case ast.Binary(left=left, right=right):
+                return self.is_static(left) and self.is_static(right)
+            case ast.Conditional():
+                return all(self.is_static(one) for one in (node.condition, node.if_true, node.if_false))
+            case ast.Member(target=target) | ast.Slice(target=target):
+                return self.is_static(target)
+            case ast.ListExpression(items=items):
+                return all(self.is_static(one) for one in items)
+            case ast.RecordExpression(fields=fields):
+                return all(self.is_static(one) for _, one in fields)
+        return False
+
+
+def _type_parameters(node: ast.Node) -> Sequence[ast.TypeParameter]:
+    if isinstance(node, ast.Function | ast.Method | ast.Extern | ast.Package | ast.ParserType | ast.ControlType):
+        return node.type_parameters
+    return ()
+
+
+def _parameters(callee: Callee, kind: CallKind) -> Sequence[ast.Parameter]:
+    if kind is CallKind.CONSTRUCTOR and isinstance(callee, ast.Parser | ast.Control):
+        return callee.constructor_parameters
+    return () if isinstance(callee, ast.Extern | ast.Table) else callee.parameters
+
+
+def _may_be_left_out(parameter: ast.Parameter) -> bool:
+    return parameter.default is not None or any(one.name == "optional" for one in parameter.annotations)
+
+
+def _wants_static(parameter: ast.Parameter, kind: CallKind) -> bool:
+    functions = (CallKind.FUNCTION, CallKind.EXTERN_FUNCTION, CallKind.EXTERN_METHOD)
+    return kind is CallKind.CONSTRUCTOR or (parameter.direction is ast.Direction.NONE and kind in functions)
+
+
+def _accepts(parameters: Sequence[ast.Parameter], arguments: Sequence[ast.Argument]) -> bool:
+    if len(arguments) > len(parameters):
+        return False
+    names = [parameter.name for parameter in parameters]
+    given = {one.name if one.name is not None else names[position] for position, one in enumerate(arguments)}
+    return given <= set(names) and all(one.name in given or _may_be_left_out(one) for one in parameters)
+
+
+def _lacks_width(type_: Type) -> bool:
+    match type_:
+        case types.Integer():
+            return True
+        case types.Tuple(elements):
+            return any(_lacks_width(one) for one in elements)
+        case types.Record(fields):
+            return any(_lacks_width(one) for _, one in fields)
+    return False

@@ -1,20 +1,20 @@
-"""Who gets the cores: an emulation's processes go before everything else on the machine, the fabric before them.
+"""Who gets the cores: an emulation's processes go before everything else on the machine, and in this order.
 
-All of a run's processes together are what is measured, so none of them should wait for a stranger's. They inherit
-SCHED_RR from the run; a user's own programs are put back to the ordinary class. Niceness would not do: with
+All of a run's processes together are what is measured, so none of them should wait for a stranger's. The fabric keeps
+the time and goes first; ranks, which sleep but for tens of microseconds a packet, come before the switches, whose time
+the links' delays make up for. A user's own programs are put back into the ordinary class. Niceness would not do: with
 autogroups (sched(7)) it counts within a session only.
 """
 
 import os
 
-PROCESS_PRIORITY = 1
-FABRIC_PRIORITY = 2
+SWITCH_PRIORITY, RANK_PRIORITY, FABRIC_PRIORITY = 1, 2, 3  # of SCHED_RR and SCHED_FIFO
 
 
-def go_first() -> bool:
+def go_first(priority: int = SWITCH_PRIORITY) -> bool:
     """Put this process and its future children into SCHED_RR; False where that is not allowed (in some containers)."""
     try:
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(PROCESS_PRIORITY))
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(priority))
     except PermissionError:
         return False
     return True

@@ -4,7 +4,8 @@ A switch's port: HTB (rate) over netem (delay) over bfifo (the byte queue, which
 let go). A host's own port: HTB over a bfifo so long that the sender's socket buffer fills first, so that the sender
 waits. netem there would set the packets free of their socket, and nothing would hold the sender back any more; the
 delay of that direction is therefore put where the packets enter the switch (ingress, redirected through an ifb).
-Where the fabric carries a host's link, the same HTB over bfifo on the host's TAP holds its senders back.
+Where the fabric carries a host's link, the same HTB over bfifo on the host's TAP holds its senders back; the exact rate
+is the fabric's there, so HTB may run ahead of it by what a NIC holds.
 """
 
 import json
@@ -24,6 +25,7 @@ OVERHEAD_BYTES = 24  # FCS 4, preamble and delimiter 8, inter-frame gap 12 (IEEE
 # The burst is what HTB may catch up on after its timer fired late, here by up to 50 us; more would hide short messages.
 # Measured with 1,100-byte packets: 0.995 to 1.005 of the rate from 10 Mb/s to 1 Gb/s; at 1 us 0.96 and 0.76.
 _LATE_TIMER_NS = 50_000
+_NIC_BYTES = 64 << 10  # what the fabric's NIC may hold before its sender waits: one super-packet
 _QUANTUM_BYTES = 60_000  # of no effect with one class, but HTB complains where it derives one from the rate
 _HOST_QUEUE_BYTES = 256 << 20  # above what all sockets of a host may have under way (SO_SNDBUF)
 _FRAME_BYTES = 64  # the shortest
@@ -40,6 +42,7 @@ class Shape:
     delay_ns: int
     queue_bytes: int
     hold_sender: bool = False
+    ahead_bytes: int = 0  # what may pass at once, because the exact rate is kept elsewhere
 
     @property
     def netem_packets(self) -> int:
@@ -55,7 +58,7 @@ class Shape:
 
     def change(self, device: str, *, with_netem: bool) -> Iterator[str]:
         """The tc commands that change what `set_up` set, while packets flow."""
-        burst_bytes = max(1, self.rate_bps * _LATE_TIMER_NS // 8_000_000_000)
+        burst_bytes = self.ahead_bytes or max(1, self.rate_bps * _LATE_TIMER_NS // 8_000_000_000)
         yield (
             f"class replace dev {device} parent 1: classid 1:1 htb rate {self.rate_bps}bit ceil {self.rate_bps}bit "
             f"burst {burst_bytes} cburst {burst_bytes} overhead {OVERHEAD_BYTES} quantum {_QUANTUM_BYTES}"
@@ -192,11 +195,13 @@ class TcDriver:
     def _shape(self, index: int) -> Shape:
         parameters = self._parameters[index]
         dilation = self._plan.dilation
+        carried = index in self._carried
         return Shape(
             max(1, parameters.rate_bps // dilation),
-            parameters.delay_ns * dilation if index in self._carried else 0,
+            parameters.delay_ns * dilation if carried else 0,
             parameters.queue_bytes,
             hold_sender=self._from_host(index),
+            ahead_bytes=0 if carried else _NIC_BYTES,
         )
 
     def _set_ends(self, cable: int, state: str) -> None:

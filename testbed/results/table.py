@@ -26,6 +26,7 @@ _NCCL_TYPES = {"float32": ("float", 4), "float16": ("half", 2), "int32": ("int32
 _OWN_PART = ("reduce-scatter", "all-gather", "all-to-all")
 _REDUCING = ("allreduce", "reduce-scatter")
 _NONE = "-"
+_TINY = 1e-6
 
 
 def result_table(results: Sequence[Result]) -> RenderableType:
@@ -53,9 +54,11 @@ def by_point(results: Sequence[Result]) -> list[list[Result]]:
 
 
 def significant(value: float | None, digits: int = 3) -> str:
-    """A number with at least `digits` significant digits and never an exponent."""
+    """A number with at least `digits` significant digits; an exponent only where it would be all zeros."""
     if value is None:
         return _NONE
+    if 0 < abs(value) < _TINY:
+        return f"{value:.{digits - 1}e}"
     exponent = math.floor(math.log10(abs(value))) if value else 0
     return f"{value:,.{max(digits - 1 - exponent, 0)}f}"
 
@@ -71,13 +74,18 @@ def gigabytes_per_s(bps: float | None) -> str:
 def _head(result: Result) -> Text:
     what = [f"{result.name}: {result.engine}"]
     if result.collective:
-        what.append(f"{result.collective} by {result.algorithm} over {result.transport}")
+        what.append(f"{result.collective} by {_short(result.algorithm)} over {_short(result.transport)}")
     if result.ranks:
         what.append(f"{result.ranks} ranks")
     what.append(f"{result.cct_ns.n} of {result.iterations} iterations")
     if result.time_dilation not in (None, 1):
         what.append(f"model time (run {result.time_dilation} times slower)")
     return Text(", ".join(what), style="bold")
+
+
+def _short(name: str | None) -> str | None:
+    """`own.py:NAME` of the whole path that the spec resolves to."""
+    return name and name.rsplit("/", 1)[-1]
 
 
 class _Points:

@@ -1,7 +1,7 @@
 """From counters before and after the measured part to rows and totals, in model units; what does not balance shows."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from testbed.emulation.links import LinkCounters
 from testbed.plan.model import Plan
@@ -23,12 +23,33 @@ class Tally:
     unmodelled_drops: dict[str, int] = field(default_factory=dict)
 
 
-def link_rows(plan: Plan, before: Mapping[int, LinkCounters], after: Mapping[int, LinkCounters]) -> tuple[LinkRow, ...]:
-    """One row a directed link: what it did between two readings."""
-    return tuple(_link_row(plan, index, before.get(index, LinkCounters()), after[index]) for index in sorted(after))
+def peak(so_far: LinkCounters | None, now: LinkCounters) -> LinkCounters:
+    """The later counters, with the highest queue and lateness of both, and the last rate that could be measured."""
+    if so_far is None:
+        return now
+    return replace(
+        now,
+        max_queue_bytes=max(so_far.max_queue_bytes, now.max_queue_bytes),
+        measured_rate_bps=now.measured_rate_bps or so_far.measured_rate_bps,
+        late_p50_ns=_most(so_far.late_p50_ns, now.late_p50_ns),
+        late_p99_ns=_most(so_far.late_p99_ns, now.late_p99_ns),
+    )
 
 
-def _link_row(plan: Plan, index: int, before: LinkCounters, after: LinkCounters) -> LinkRow:
+def link_rows(
+    plan: Plan,
+    before: Mapping[int, LinkCounters],
+    after: Mapping[int, LinkCounters],
+    peaks: Mapping[int, LinkCounters],
+) -> tuple[LinkRow, ...]:
+    """One row a directed link: what it did between two readings, and the peaks of its gauges in between."""
+    return tuple(
+        _link_row(plan, index, before.get(index, LinkCounters()), after[index], peak(peaks.get(index), after[index]))
+        for index in sorted(after)
+    )
+
+
+def _link_row(plan: Plan, index: int, before: LinkCounters, after: LinkCounters, peaks: LinkCounters) -> LinkRow:
     link, dilation = plan.graph.links[index], plan.dilation
 
     def rise(name: str) -> int:
@@ -41,12 +62,16 @@ def _link_row(plan: Plan, index: int, before: LinkCounters, after: LinkCounters)
         delay_ns=link.parameters.delay_ns,
         queue_bytes=link.parameters.queue_bytes,
         **{name: rise(name) for name in _RISING},
-        max_queue_bytes=after.max_queue_bytes,
+        max_queue_bytes=peaks.max_queue_bytes,
         busy_ns=rise("busy_ns") // dilation,
-        measured_rate_bps=None if after.measured_rate_bps is None else after.measured_rate_bps * dilation,
-        late_p50_ns=None if after.late_p50_ns is None else after.late_p50_ns // dilation,
-        late_p99_ns=None if after.late_p99_ns is None else after.late_p99_ns // dilation,
+        measured_rate_bps=None if peaks.measured_rate_bps is None else peaks.measured_rate_bps * dilation,
+        late_p50_ns=None if peaks.late_p50_ns is None else peaks.late_p50_ns // dilation,
+        late_p99_ns=None if peaks.late_p99_ns is None else peaks.late_p99_ns // dilation,
     )
+
+
+def _most(one: int | None, other: int | None) -> int | None:
+    return max((value for value in (one, other) if value is not None), default=None)
 
 
 _RISING = (
@@ -80,8 +105,8 @@ def packet_totals(
     """The job's wire packets.
 
     ranks: how much each counter of the ranks rose, summed. Where they cannot count wire packets (kernel TCP), the
-    hosts' own links do: what entered the network at hosts, and what was handed to them. buffer_drops: packets that hosts'
-    socket buffers had no room for; what the ranks' sockets dropped beyond these had a wrong checksum.
+    hosts' own links do: what entered the network at hosts, and what was handed to them. buffer_drops: packets that
+    hosts' socket buffers had no room for; what the ranks' sockets dropped beyond these had a wrong checksum.
     """
     links = list(links)
     sent, received = ranks.get("sent_packets", 0), ranks.get("received_packets", 0)

@@ -19,7 +19,7 @@ from testbed.results.rundir import RunDirectory
 from testbed.results.samples import Evidence, Samples, Status, SwitchRow
 from testbed.run.channel import Channel
 from testbed.run.conductor import Conductor
-from testbed.run.counting import Tally, frames_from_hosts, link_rows, packet_totals, risen
+from testbed.run.counting import Tally, frames_from_hosts, link_rows, packet_totals, peak, risen
 from testbed.run.faults import FaultTimeline
 from testbed.run.interrupts import interruptible, uninterrupted
 from testbed.run.iterations import Hooks, Iterations
@@ -60,6 +60,7 @@ class EmulatedRun:
         self._probes = Probes()
         self._tally = Tally()
         self._links_before: dict[int, LinkCounters] = {}
+        self._peaks: dict[int, LinkCounters] = {}  # each link's gauges, the highest of all iterations
         self._drops_before: dict[str, int] = {}
         self._setup_s = 0.0
 
@@ -185,9 +186,11 @@ class EmulatedRun:
         What comes late out of a link into a switch counts only as far as the links after it do not make up for it.
         """
         links, hosts = self._plan.graph.links, set(self._plan.graph.hosts)
+        now = self._network.link_counters()
+        self._peaks = {index: peak(self._peaks.get(index), counters) for index, counters in now.items()}
         late = [
             (counters.late_p99_ns, index)
-            for index, counters in self._network.link_counters().items()
+            for index, counters in now.items()
             if counters.late_p99_ns is not None and links[index].target in hosts
         ]
         self._network.mark()
@@ -219,7 +222,7 @@ class EmulatedRun:
             achieved = self._generator.request({"op": "stop"})
             self._directory.event("traffic", **{k: v for k, v in achieved.items() if k != "id"})
         ranks = risen(measured.before, measured.after)
-        tally.links = link_rows(plan, self._links_before, self._network.link_counters())
+        tally.links = link_rows(plan, self._links_before, self._network.link_counters(), self._peaks)
         drops = {k: v - self._drops_before.get(k, 0) for k, v in self._network.host_drops().items()}
         tally.unmodelled_drops = {where: n for where, n in drops.items() if n and CHECKSUM_WRONG not in where}
         buffers = sum(n for where, n in drops.items() if RECEIVE_BUFFER_FULL in where)
@@ -247,7 +250,9 @@ class EmulatedRun:
         """After a failure: keep what the links say, if they still do."""
         try:
             if self._links_before:
-                self._tally.links = link_rows(self._plan, self._links_before, self._network.link_counters())
+                self._tally.links = link_rows(
+                    self._plan, self._links_before, self._network.link_counters(), self._peaks
+                )
         except (TestbedError, OSError, AssertionError):
             return
 

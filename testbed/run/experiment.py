@@ -14,6 +14,7 @@ from typing import Protocol
 from testbed.emulation.state import RunState
 from testbed.errors import ExpectationRefuted, Interrupted, InvalidMeasurement, TestbedError, UsageError
 from testbed.plan.model import Capabilities, Plan
+from testbed.plan.network import endpoint_path
 from testbed.plan.planner import plan as make_plan
 from testbed.plan.serial import to_json
 from testbed.results.environment import describe_environment
@@ -28,6 +29,7 @@ from testbed.run.emulated import EmulatedRun, Progress
 from testbed.spec.reader import Experiment
 from testbed.spec.resolved import resolved_text
 from testbed.spec.sweep import Point
+from testbed.transport import written
 
 
 class ExperimentProgress(Progress, Protocol):
@@ -108,6 +110,7 @@ def _run_point(point: Point, capabilities: Capabilities, place: Path, progress: 
                 directory.write_spec(resolved_text(spec))
                 directory.write_environment(describe_environment(environ))
                 plan = make_plan(spec, capabilities)
+                directory.write_spec(resolved_text(spec, written(spec.transport, endpoint_path(plan))))
                 directory.write_plan(to_json(plan))
                 directory.write_result(_result(point, plan, samples, state.run_id))
                 samples, error = EmulatedRun(plan, directory, state, progress).run()

@@ -39,7 +39,7 @@ def _fit_transport(findings: Findings) -> None:
     if isinstance(own, Transport):
         transports[kind] = own
     elif own is not None:
-        findings.add((*path, "kind"), f"{kind} is not a Transport: see testbed.transport")
+        findings.add((*path, "kind"), f"{kind} is not a Transport: see experiments/own/transport.py for one")
         findings.drop((*path, "kind"))
     tables = {name: _by_name(one.parameters) for name, one in transports.items()}
     if not _fit(findings, path, "transport", tables, default="roce", fixed=_TRANSPORT_KEYS):

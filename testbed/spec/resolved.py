@@ -1,5 +1,6 @@
 """A spec written out: every key with the value used and its unit, as YAML that reads back to an equal Spec."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -15,9 +16,10 @@ def resolved_data(spec: Spec) -> dict[str, Any]:
     return _section(spec)
 
 
-def resolved_text(spec: Spec) -> str:
-    """The resolved `spec.yaml`."""
-    return yaml.dump(resolved_data(spec), Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+def resolved_text(spec: Spec, transport: Mapping[str, Any] | None = None) -> str:
+    """The resolved `spec.yaml`; `transport`: that section with every constant used (`testbed.transport.written`)."""
+    data = resolved_data(spec) | ({"transport": dict(transport)} if transport else {})
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
 
 
 def _section(section: Section) -> dict[str, Any]:

@@ -19,7 +19,7 @@ UNBUILT_VALUES: dict[str, tuple[str, ...]] = {
     "transport.congestion.kind": ("timely", "swift", "dctcp", "nscc"),
     "workload.kind": ("training", "trace"),
     "workload.algorithm": (
-        "recursive-doubling", "double-tree", "bruck", "swing", "tar", "tar-2d", "trivance", "stragglar", "optree",
+        "double-tree", "bruck", "swing", "tar", "tar-2d", "trivance", "stragglar", "optree",
         "ramp", "coded-reduce", "in-network",
     ),
     "faults.kind": ("swap-program",),

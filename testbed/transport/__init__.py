@@ -47,7 +47,7 @@ def find(kind: str) -> Transport:
         except PluginError as error:
             raise ParameterError({"kind": (error.message, error.hint)}) from error
         if not isinstance(own, Transport):
-            raise ParameterError({"kind": (f"{kind} is not a Transport", "see testbed.transport.Transport")})
+            raise ParameterError({"kind": (f"{kind} is not a Transport", "see experiments/own/transport.py for one")})
         return own
     if kind not in TRANSPORTS:
         raise ParameterError({"kind": (f"no transport is called {kind!r}", f"one of: {', '.join(TRANSPORTS)}")})

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
+from testbed.emulation import scheduling
 from testbed.run.channel import Channel, Message
 from testbed.worker import process
 from testbed.worker.clock import ModelClock
@@ -115,7 +116,7 @@ class CommandRank:
         parent = os.getpid()
 
         def settle() -> None:
-            process.be_ordinary()
+            scheduling.stand_back()  # it may compute for long and must not starve the run
             process.die_with_parent(parent)
 
         self._start_ns = self._clock.monotonic()

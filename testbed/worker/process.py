@@ -39,8 +39,3 @@ def die_with_parent(parent: int, sig: signal.Signals = signal.SIGKILL) -> None:
 def name_process(name: str) -> None:
     """Show `name` (its first 15 characters) in ps and top."""
     _libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
-
-
-def be_ordinary() -> None:
-    """Give up the real-time scheduling a run may have: a user's program may compute for long and must not starve it."""
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from testbed.emulation import scheduling
 from testbed.errors import TestbedError
 from testbed.netcore import set_timer_slack
 from testbed.run.channel import Channel, ChannelClosed
@@ -50,6 +51,7 @@ def run_ranks(shared: Shared, control: Path, namespaces: Mapping[int, str]) -> i
 def _be_rank(shared: Shared, control: Path, rank: int, parent: int, namespace: str | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt ends it without a word
     process.die_with_parent(parent)
+    scheduling.go_first(scheduling.RANK_PRIORITY)
     process.name_process(f"rank{rank}")
     set_timer_slack(1)
     if namespace is not None:

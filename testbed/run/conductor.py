@@ -46,6 +46,7 @@ class Conductor:
             if channel is not None and channel.hello["hello"] == "rank":
                 self.ranks[channel.hello["rank"]] = channel
             self.pump()
+        self.ranks = dict(sorted(self.ranks.items()))  # as people look for them in what is said
 
     def welcome(self, role: str, timeout_s: float, alive: Callable[[], None]) -> Channel:
         """Take in the one connection of `role`."""

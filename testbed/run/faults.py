@@ -48,11 +48,11 @@ class FaultTimeline:
             self._do(fault)
             assert self._zero_ns is not None
             late_ns = (time.monotonic_ns() - self._zero_ns) // self._dilation - fault.at_ns
-            self._record("fault", kind=fault.kind, at_ns=fault.at_ns, late_ns=late_ns, what=str(fault))
+            self._record("fault", fault=fault.kind, at_ns=fault.at_ns, late_ns=late_ns, where=self._places(fault))
 
     def _do(self, fault: TimedFault) -> None:
         if fault.kind == "kill":
-            for rank in fault.workers:
+            for rank in set(fault.workers) - self._conductor.planned_deaths:
                 self._conductor.planned_deaths.add(rank)
                 os.kill(self._conductor.ranks[rank].hello["pid"], signal.SIGKILL)
         elif fault.kind == "link-down":
@@ -64,3 +64,11 @@ class FaultTimeline:
         else:
             for index, parameters in fault.parameters.items():
                 self._network.set_link(index, parameters)
+
+    def _places(self, fault: TimedFault) -> list[str]:
+        links = self._network.plan.graph.links
+        return [
+            *(f"rank {rank}" for rank in fault.workers),
+            *(links[2 * cable].name.replace(">", "-") for cable in fault.cables),
+            *(links[index].name for index in fault.parameters),
+        ]

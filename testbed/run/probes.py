@@ -63,10 +63,12 @@ def pairs(plan: Plan, paths: Paths) -> Iterator[tuple[int, int]]:
     longest = {pair: one_way_ns(_path(plan, paths, *pair), ETHERNET_IP_UDP_BYTES) for pair in candidates}
     kinds = {pair: {link.parameters for link in _path(plan, paths, *pair)} for pair in candidates}
     seen: set[object] = set()
-    for chosen, pair in enumerate(sorted(candidates, key=lambda pair: -longest[pair])):
-        if chosen == 0 or (not kinds[pair] <= seen and len(seen) < _PAIRS):
+    chosen = 0
+    for pair in sorted(candidates, key=lambda pair: -longest[pair]):
+        if chosen < _PAIRS and not kinds[pair] <= seen:
             yield pair
             seen |= kinds[pair]
+            chosen += 1
 
 
 def one_way_ns(links: list[Link], payload_bytes: int) -> int:

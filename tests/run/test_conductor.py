@@ -10,12 +10,12 @@ from testbed.errors import RunFailed
 from testbed.run.channel import Channel, Hub, Message
 from testbed.run.conductor import Conductor, LimitReached
 
-from .ranks import DIE, LIMIT_S, FakeRanks, obedient, ready
+from .ranks import DIE, LIMIT_S, FakeRanks, Script, obedient, ready
 
 SHORT_S = 0.05
 
 
-def killed(victim: int, reports_first: bool = False) -> object:
+def killed(victim: int, reports_first: bool = False) -> Script:
     """A script in which one rank dies when it is told to prepare."""
 
     def script(rank: int, order: Message) -> Iterable[Message]:
@@ -47,9 +47,11 @@ def test_a_lost_rank_is_named_at_once(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_goes_after_its_last_word_is_lost_too(tmp_path: Path) -> None:
-    with FakeRanks(tmp_path, 2, killed(1, reports_first=True)) as ranks, pytest.raises(RunFailed, match="rank 1 on h1"):
-        prepare(ranks.conductor)
-        prepare(ranks.conductor, 1)
+    with FakeRanks(tmp_path, 2, killed(1, reports_first=True)) as ranks:
+        ranks.conductor.tell_ranks({"op": "prepare", "iteration": 0})
+        with pytest.raises(RunFailed, match="rank 1 on h1 is gone"):
+            ranks.conductor.until(lambda: False, lambda: "anything", LIMIT_S)
+        assert ranks.conductor.notices["ready"][-1][1]["iteration"] == 0
 
 
 def test_a_rank_that_cannot_go_on_says_why(tmp_path: Path) -> None:
@@ -96,6 +98,7 @@ def test_a_limit_says_who_is_missing(tmp_path: Path) -> None:
 
     with FakeRanks(tmp_path, 4, script) as ranks:
         ranks.conductor.tell_ranks({"op": "prepare", "iteration": 0})
+        ranks.conductor.until(lambda: len(ranks.conductor.notices["ready"]) == 2, lambda: "the others", LIMIT_S)
         with pytest.raises(LimitReached) as caught:
             ranks.conductor.gather("ready", "ranks that are not ready", SHORT_S, iteration=0)
         assert caught.value.message == (

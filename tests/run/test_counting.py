@@ -1,0 +1,138 @@
+"""Counters made by hand into rows and totals: every packet is accounted for, and one that is not shows."""
+
+from functools import reduce
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from results.synthetic import a_link, a_plan, a_spec
+
+from testbed.emulation.links import LinkCounters
+from testbed.plan.model import Plan
+from testbed.results.samples import LinkRow, PacketTotals
+from testbed.run.counting import frames_from_hosts, link_rows, packet_totals, peak, risen
+
+
+def planned(transport: str = "roce", dilation: int = 10) -> Plan:
+    """Two hosts at a switch: links 0 h0>s0, 1 s0>h0, 2 h1>s0, 3 s0>h1."""
+    return a_plan(a_spec(transport={"kind": transport}), dilation=dilation)
+
+
+def totals(
+    plan: Plan, links: list[LinkRow], *, in_flight: int = 0, buffer_drops: int = 0, **ranks: int
+) -> PacketTotals:
+    return packet_totals(plan, links, ranks, in_flight=in_flight, buffer_drops=buffer_drops)
+
+
+def test_a_row_is_what_a_link_did_between_two_readings_in_model_time() -> None:
+    before = LinkCounters(packets=10, bytes=1000, job_packets=4, busy_ns=5000, dropped_queue=1, max_queue_bytes=900)
+    after = LinkCounters(
+        packets=25,
+        bytes=2500,
+        job_packets=14,
+        job_bytes=1400,
+        dropped_queue=3,
+        job_ecn_marked=2,
+        busy_ns=25_000,
+        max_queue_bytes=700,
+        measured_rate_bps=99_000_000,
+        late_p50_ns=500,
+        late_p99_ns=70_000,
+    )
+    first, second = link_rows(planned(), {0: before}, {1: LinkCounters(), 0: after}, {})
+    assert (first.link, first.driver, first.rate_bps, first.queue_bytes) == ("h0>s0", "netcore", 10**9, 262_144)
+    assert (first.packets, first.bytes, first.job_packets, first.job_bytes) == (15, 1500, 10, 1400)
+    assert (first.dropped_queue, first.job_ecn_marked) == (2, 2)
+    assert first.busy_ns == 2000, "a tenth of what it was busy in real time"
+    assert first.measured_rate_bps == 990_000_000
+    assert (first.late_p50_ns, first.late_p99_ns) == (50, 7000)
+    assert first.max_queue_bytes == 700
+    assert (second.link, second.packets, second.measured_rate_bps, second.late_p99_ns) == ("s0>h0", 0, None, None)
+
+
+def test_gauges_are_the_highest_of_all_readings_though_the_driver_forgets_them_in_between() -> None:
+    readings = [
+        LinkCounters(packets=5, max_queue_bytes=900, late_p50_ns=100, late_p99_ns=4000),
+        LinkCounters(packets=9, max_queue_bytes=300, late_p50_ns=200, late_p99_ns=3000, measured_rate_bps=10**8),
+        LinkCounters(packets=12),
+    ]
+    highest = reduce(peak, readings, None)
+    assert highest == LinkCounters(12, max_queue_bytes=900, late_p50_ns=200, late_p99_ns=4000, measured_rate_bps=10**8)
+    (row,) = link_rows(planned(), {0: readings[0]}, {0: LinkCounters(packets=20, max_queue_bytes=500)}, {0: highest})
+    assert (row.packets, row.max_queue_bytes, row.measured_rate_bps) == (15, 900, 10**9)
+    assert (row.late_p50_ns, row.late_p99_ns) == (20, 400)
+
+
+def test_packets_of_ranks_balance_with_what_happened_to_them_on_the_way() -> None:
+    links = [
+        a_link("h0>s0", job_dropped_queue=5, job_duplicated=3, dropped_queue=50),
+        a_link("s0>h1", job_dropped_loss=7, job_dropped_down=2, job_ecn_marked=9),
+    ]
+    counted = totals(
+        planned(), links, in_flight=4, buffer_drops=1, sent_packets=1000, received_packets=978, corrupt_packets=6,
+        socket_drops=2, retransmitted_packets=14,
+    )  # fmt: skip
+    assert counted == PacketTotals(
+        sent=1000,
+        received=978,
+        duplicated=3,
+        dropped_queue=5,
+        dropped_loss=9,
+        dropped_corrupt=7,  # six by their ICRC, and the one that the socket dropped for its UDP checksum
+        in_flight=4,
+        retransmitted=14,
+        ecn_marked=9,
+    )
+    assert counted.balance == 0
+    assert totals(planned(), links, in_flight=3, buffer_drops=1, sent_packets=1000, received_packets=978,
+                  corrupt_packets=6, socket_drops=2).balance == 1  # fmt: skip
+
+
+@pytest.mark.parametrize(("socket_drops", "buffer_drops", "corrupt"), [(5, 2, 3), (2, 2, 0), (0, 3, 0)])
+def test_only_what_was_not_for_lack_of_room_was_corrupt(socket_drops: int, buffer_drops: int, corrupt: int) -> None:
+    counted = totals(planned(), [], socket_drops=socket_drops, buffer_drops=buffer_drops)
+    assert counted.dropped_corrupt == corrupt
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 50)] * 6), min_size=2, max_size=2))
+def test_tcp_is_counted_at_the_hosts_own_links_and_balances(ways: list[tuple[int, ...]]) -> None:
+    """Packets enter a host's link, some are dropped, doubled or lost; what the switch gets enters the other's link."""
+    links, entered, arrived, in_flight = [], 0, 0, 0
+    for up, down, (sent, full, lost, doubled, full_below, waiting) in zip(
+        ("h0>s0", "h1>s0"), ("s0>h1", "s0>h0"), ways, strict=True
+    ):
+        offered = sent + full + lost + full_below + waiting  # so many that there is something to drop
+        through = offered - full - lost + doubled
+        delivered = through - full_below - waiting
+        links.append(
+            a_link(up, job_packets=through, job_dropped_queue=full, job_dropped_loss=lost, job_duplicated=doubled)
+        )
+        links.append(a_link(down, job_packets=delivered, job_dropped_queue=full_below))
+        entered, arrived, in_flight = entered + offered, arrived + delivered, in_flight + waiting
+    counted = totals(planned("tcp"), links, in_flight=in_flight, socket_drops=7)
+    assert (counted.sent, counted.received, counted.balance) == (entered, arrived, 0)
+
+
+def test_what_is_cut_with_a_host_s_cable_was_sent_too() -> None:
+    counted = totals(
+        planned("tcp"), [a_link("h0>s0", job_packets=3, job_dropped_down=2), a_link("s0>h1", job_packets=3)]
+    )
+    assert (counted.sent, counted.received, counted.dropped_loss, counted.balance) == (5, 3, 2, 0)
+
+
+def test_frames_that_left_hosts() -> None:
+    links = [a_link("h0>s0", job_packets=10, job_bytes=1000), a_link("s0>h1", job_packets=10, job_bytes=1000)]
+    assert frames_from_hosts(planned(), links, {"frame_bytes": 777}) == 777
+    assert frames_from_hosts(planned("tcp"), links, {}) == 1000 + 10 * 4, "the frame check sequence is four bytes"
+
+
+def test_counters_that_rose() -> None:
+    before = {0: {"counters": {"sent": 5, "gone": 9}}, 1: {"counters": {"sent": 100}}}
+    after = {0: {"counters": {"sent": 7, "new": 2}}, 2: {"counters": {"sent": 30}}}
+    assert risen(before, after) == {"sent": 2 + 30, "new": 2}
+
+
+def test_switches_that_nothing_dilates_measure_the_same() -> None:
+    after = LinkCounters(busy_ns=1000, measured_rate_bps=10**9, late_p99_ns=3)
+    (row,) = link_rows(planned(dilation=1), {}, {3: after}, {})
+    assert (row.link, row.busy_ns, row.measured_rate_bps, row.late_p99_ns) == ("s0>h1", 1000, 10**9, 3)

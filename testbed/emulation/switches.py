@@ -25,7 +25,12 @@ _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 _START_S = 10.0
 _TRANSACTION_S = 30
 _PROBE_MS = 30_000  # two busy cores may keep a controller from answering OVS's default of 5 s
-_FLOW_IDLE_MS = 3_600_000  # cached flows live through a pause; else the first packet after 10 s takes the slow path
+_SETTINGS = {
+    "max-idle": 3_600_000,  # ms: cached flows live through a pause; else the first packet after 10 s takes the slow path
+    "stats-update-interval": 86_400_000,  # ms: every 5 s it would read all ports' counters, for tens of milliseconds
+    "n-handler-threads": 1,
+    "n-revalidator-threads": 1,
+}
 _NICENESS = "-10"  # what ovs-ctl gives it: a switch that waits for a core loses packets
 _BACKOFF_MS = 1_000  # the least that OVS allows
 # Room for some thousand full frames. A port's packet socket has by default 208 KiB, which loses up to 1 % of a burst.
@@ -101,7 +106,7 @@ class OpenVSwitch:
 
     def add_bridges(self, plan: Plan, controller: str | None) -> None:
         """Make all bridges with all ports, in one transaction, and wait until the daemon has them."""
-        words = ["--", "set", "open_vswitch", ".", f"other_config:max-idle={_FLOW_IDLE_MS}"]
+        words = ["--", "set", "open_vswitch", ".", *(f"other_config:{key}={value}" for key, value in _SETTINGS.items())]
         for name in plan.graph.switches:
             words += self._bridge(plan, name, controller)
         try:

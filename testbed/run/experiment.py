@@ -45,7 +45,7 @@ class Outcome:
     directory: Path
     results: tuple[Result, ...]
     judgements: tuple[Judgement, ...]
-    error: TestbedError | None  # the first of a run that failed
+    error: TestbedError | None  # the interrupt, or the first of a run that failed
     strict: bool  # what could not be decided counts as refuted
 
     @property
@@ -71,20 +71,20 @@ def run_experiment(
     """Run every point. Raises UsageError where the directory cannot be had; failures of runs are in the outcome."""
     directory, several = _directory(experiment, out), len(experiment.points) > 1
     records: list[RunRecord] = []
-    first_error: TestbedError | None = None
+    ending: TestbedError | None = None
     for number, point in enumerate(experiment.points):
         progress.point(number, len(experiment.points), point)
         place = directory / f"{point.index:03d}-repeat{point.repeat}" if several else directory
         error = _run_point(point, capabilities, place, progress)
         records.append(read_run(place))
-        first_error = first_error or error
+        ending = error if isinstance(error, Interrupted) else ending or error
         if several:
             write_sweep_csv(directory / "sweep.csv", records)
         if isinstance(error, Interrupted):
             break
     records.sort(key=lambda record: record.path)  # as written, not as they were run
     judgements = judge_expectations(experiment.spec.expect, records)
-    return Outcome(directory, tuple(record.result for record in records), tuple(judgements), first_error, strict)
+    return Outcome(directory, tuple(record.result for record in records), tuple(judgements), ending, strict)
 
 
 def _directory(experiment: Experiment, out: Path | None) -> Path:

@@ -12,7 +12,7 @@
  *                                   P4_MULTICAST   a copy of bytes and context for each replica, egress each
  *                                   P4_UNICAST     queue, then egress at verdict.port
  *                                   P4_DROP
- *     egress ─ verdict ──┬─ clone:  copy bytes and context, clone_egress(copy), egress at the session's ports
+ *     egress ─ verdict ──┬─ clone:  copy the bytes, clone_egress(copy), egress at the session's ports
  *                        └─ fate:   P4_DROP
  *                                   P4_SEND        deparse, send
  *                                   P4_RECIRCULATE deparse, recirculate, whose verdict is handled as ingress's is
@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #define P4_ABI_VERSION 1
+#define P4_CONTEXT_ALIGNMENT 16
 
 struct p4_instance;
 
@@ -35,7 +36,7 @@ struct p4_packet {
     uint8_t *data;
     uint32_t length;
     uint32_t headroom;
-    void *context; /* `context_bytes`, aligned to 16: headers and metadata, carried from ingress to egress */
+    void *context; /* `context_bytes`, aligned: headers and metadata, carried from ingress to egress */
 };
 
 enum p4_fate { P4_DROP, P4_UNICAST, P4_MULTICAST, P4_RESUBMIT, P4_SEND, P4_RECIRCULATE };

@@ -102,6 +102,12 @@ static inline uint64_t load_bits(const uint8_t *bytes, unsigned offset, unsigned
     return value;
 }
 
+static inline u128 load_bits128(const uint8_t *bytes, unsigned offset, unsigned width)
+{
+    return width <= 64 ? load_bits(bytes, offset, width)
+                       : (u128)load_bits(bytes, offset, width - 64) << 64 | load_bits(bytes, offset + width - 64, 64);
+}
+
 static inline void store_bits(uint8_t *bytes, unsigned offset, unsigned width, uint64_t value)
 {
     while (width > 0) {
@@ -112,6 +118,13 @@ static inline void store_bits(uint8_t *bytes, unsigned offset, unsigned width, u
         offset += take;
         width -= take;
     }
+}
+
+static inline void store_bits128(uint8_t *bytes, unsigned offset, unsigned width, u128 value)
+{
+    if (width > 64)
+        store_bits(bytes, offset, width - 64, (uint64_t)(value >> 64));
+    store_bits(bytes, width > 64 ? offset + width - 64 : offset, width > 64 ? 64 : width, (uint64_t)value);
 }
 
 /* Shifts by any count. */
@@ -143,6 +156,47 @@ static inline u128 shr_u128(u128 value, uint64_t count)
 static inline i128 shr_i128(i128 value, uint64_t count)
 {
     return value >> (count < 127 ? count : 127);
+}
+
+static inline uint64_t clamp_u64(uint64_t value, uint64_t low, uint64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+static inline int64_t clamp_i64(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+static inline u128 clamp_u128(u128 value, u128 low, u128 high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+static inline i128 clamp_i128(i128 value, i128 low, i128 high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+/* By zero it is zero. */
+static inline uint64_t divide_u64(uint64_t value, uint64_t divisor)
+{
+    return divisor ? value / divisor : 0;
+}
+
+static inline uint64_t remainder_u64(uint64_t value, uint64_t divisor)
+{
+    return divisor ? value % divisor : 0;
+}
+
+static inline u128 divide_u128(u128 value, u128 divisor)
+{
+    return divisor ? value / divisor : 0;
+}
+
+static inline u128 remainder_u128(u128 value, u128 divisor)
+{
+    return divisor ? value % divisor : 0;
 }
 
 /* The low `width` bits as a signed number. */

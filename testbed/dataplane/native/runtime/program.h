@@ -63,8 +63,10 @@ struct p4_instance {
 /* What a packet's run through the program leaves for its end. Lists are numbers of field lists. */
 struct progress {
     int64_t now_ns;
+    uint32_t port;          /* where it was received, however often it came round */
+    uint32_t received;      /* bytes at the start of ingress */
+    uint32_t length;        /* the same, then with headers that were added and removed */
     uint32_t payload;       /* offset of the bytes that were not parsed */
-    uint32_t length;        /* as received, then with headers that were added and removed */
     uint32_t limit;         /* of the frame that leaves: truncate */
     uint32_t clone_session;
     uint32_t clone_list, resubmit_list, recirculate_list, digest_list;
@@ -139,7 +141,35 @@ static inline enum meter_colour meter_execute(struct p4_instance *instance, uint
     const struct meter_type *type = &instance->type->meters[array];
     if (index >= type->size)
         return METER_GREEN;
-    return meter_run(&instance->meters[array][index], progress->now_ns, type->bytes ? progress->length : 1);
+    return meter_run(&instance->meters[array][index], progress->now_ns, type->bytes ? progress->received : 1);
+}
+
+/* `hash` folded into `size` numbers from `base` on; of size 0, `base`. */
+static inline uint64_t hash_within(uint64_t base, uint64_t hash, uint64_t size)
+{
+    return size ? base + hash % size : base;
+}
+
+static inline u128 hash_within128(u128 base, uint64_t hash, u128 size)
+{
+    return size > UINT64_MAX ? base + hash : size ? base + hash % (uint64_t)size : base;
+}
+
+/* Header stacks: elements are zeroed, which makes them invalid. */
+static inline void stack_push(void *elements, size_t bytes, uint32_t size, uint32_t *next, uint64_t count)
+{
+    uint32_t moved = count < size ? (uint32_t)count : size;
+    memmove((uint8_t *)elements + moved * bytes, elements, (size - moved) * bytes);
+    memset(elements, 0, moved * bytes);
+    *next = *next + moved < size ? *next + moved : size;
+}
+
+static inline void stack_pop(void *elements, size_t bytes, uint32_t size, uint32_t *next, uint64_t count)
+{
+    uint32_t moved = count < size ? (uint32_t)count : size;
+    memmove(elements, (uint8_t *)elements + moved * bytes, (size - moved) * bytes);
+    memset((uint8_t *)elements + (size - moved) * bytes, 0, moved * bytes);
+    *next = *next > moved ? *next - moved : 0;
 }
 
 /* A string of bits that grows, for calculations whose fields are not whole bytes. */
@@ -147,6 +177,12 @@ struct bit_string {
     uint8_t *bytes;
     unsigned bits;
 };
+
+static inline void bits_add128(struct bit_string *string, unsigned width, u128 value)
+{
+    store_bits128(string->bytes, string->bits, width, value);
+    string->bits += width;
+}
 
 static inline void bits_add(struct bit_string *string, unsigned width, uint64_t value)
 {

@@ -464,7 +464,7 @@ static int chain_in(struct table *table, struct tuple *tuple, uint32_t handle)
         if (status)
             return status;
     }
-    uint64_t masked[MAX_KEY_WORDS];
+    uint64_t masked[MAX_KEY_WORDS] = {0};
     tuple_mask(table, tuple->mask, key_of(table, entry), masked);
     struct slot *slot = tuple_slot(table, tuple, masked);
     if (!slot->entry) {

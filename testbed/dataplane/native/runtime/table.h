@@ -206,6 +206,15 @@ static inline struct entry *table_lpm(const struct table *table, const uint64_t 
     return best ? table_at(table, best - 1) : NULL;
 }
 
+/* A member's action, and its data; NO_ACTION: there is none. */
+static inline uint32_t profile_call(const struct profile *profile, uint32_t member, const uint64_t **data)
+{
+    if (member >= profile->count || !profile->members[member].used)
+        return NO_ACTION;
+    *data = profile->data + (size_t)member * profile->type->data_words;
+    return profile->members[member].action;
+}
+
 struct entry *table_ternary(const struct table *table, const uint64_t *key);
 
 #define TRIE_STRIDE(bits) ((bits) <= 64 ? 8u : 4u)

@@ -4,9 +4,7 @@
 
 #include "bytes.h"
 
-#ifndef P4_WIDE_LIMBS
-#define P4_WIDE_LIMBS 4
-#endif
+#define P4_WIDE_LIMBS 33 /* MAX_BITS of the generator's numbers.py */
 
 struct wide {
     uint64_t limb[P4_WIDE_LIMBS];
@@ -140,21 +138,46 @@ static inline struct wide wide_signed(struct wide a, unsigned width)
     return wide_shr(wide_shl(a, 64 * P4_WIDE_LIMBS - width), 64 * P4_WIDE_LIMBS - width);
 }
 
-/* Of non-negative numbers; by zero it is zero. */
-static inline struct wide wide_divide(struct wide a, struct wide b, struct wide *remainder)
+/* Long division of non-negative numbers; by zero both results are zero. */
+static inline void wide_split(struct wide a, struct wide b, struct wide *quotient, struct wide *remainder)
 {
-    struct wide quotient = {{0}}, rest = {{0}};
-    if (wide_compare(b, quotient) > 0)
-        for (unsigned i = 64 * P4_WIDE_LIMBS; i-- > 0;) {
-            rest = wide_shl(rest, 1);
-            rest.limb[0] |= (a.limb[i / 64] >> (i % 64)) & 1;
-            if (wide_compare(rest, b) >= 0) {
-                rest = wide_sub(rest, b);
-                quotient.limb[i / 64] |= UINT64_C(1) << (i % 64);
-            }
+    *quotient = *remainder = (struct wide){{0}};
+    if (wide_compare(b, *quotient) <= 0)
+        return;
+    for (unsigned i = 64 * P4_WIDE_LIMBS; i-- > 0;) {
+        *remainder = wide_shl(*remainder, 1);
+        remainder->limb[0] |= (a.limb[i / 64] >> (i % 64)) & 1;
+        if (wide_compare(*remainder, b) >= 0) {
+            *remainder = wide_sub(*remainder, b);
+            quotient->limb[i / 64] |= UINT64_C(1) << (i % 64);
         }
-    *remainder = rest;
+    }
+}
+
+static inline struct wide divide_wide(struct wide a, struct wide b)
+{
+    struct wide quotient, remainder;
+    wide_split(a, b, &quotient, &remainder);
     return quotient;
+}
+
+static inline struct wide remainder_wide(struct wide a, struct wide b)
+{
+    struct wide quotient, remainder;
+    wide_split(a, b, &quotient, &remainder);
+    return remainder;
+}
+
+static inline struct wide wide_clamp(struct wide value, struct wide low, struct wide high)
+{
+    return wide_compare(value, low) < 0 ? low : wide_compare(value, high) > 0 ? high : value;
+}
+
+static inline struct wide wide_words(const uint64_t *words, unsigned count)
+{
+    struct wide result = {{0}};
+    memcpy(result.limb, words, count * sizeof *words);
+    return result;
 }
 
 static inline struct wide wide_load(const uint8_t *bytes, unsigned offset, unsigned width)

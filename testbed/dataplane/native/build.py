@@ -1,0 +1,102 @@
+"""From C to a shared object: the compiler's run, and a cache by content in the user's cache folder.
+
+`$XDG_CACHE_HOME/testbed/programs` (default ~/.cache) holds `NAME-DIGEST.so` beside the generated `NAME-DIGEST.c`. The digest
+covers the source, the runtime, the compiler and its flags, so nothing in the cache is ever out of date.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.native.generator import generate
+from testbed.dataplane.native.names import identifier
+from testbed.errors import MachineLacks, TestbedError
+
+RUNTIME = Path(__file__).resolve().parent / "runtime"
+PROGRAM_SOURCES = ("program.c", "table.c", "hash.c")
+EXCHANGE_SOURCES = ("exchange.c", "trials.c", "replication.c")
+FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-tautological-compare", "-Wno-type-limits", "-fPIC", "-shared")
+OPTIMISED = ("-O2",)
+SANITIZED = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+COMPILE_LIMIT_S = 300
+
+
+class CompilerFailed(TestbedError):
+    """The C compiler did not take what was generated: a defect of Testbed, or an unusual compiler."""
+
+
+def build_program(program: Program, *, sanitize: bool = False) -> Path:
+    """The shared object of a program, compiled unless the cache has it. Raises `JsonError`, `MachineLacks`."""
+    return _build(identifier(program.name), generate(program), PROGRAM_SOURCES, sanitize)
+
+
+def build_exchange(*, sanitize: bool = False) -> Path:
+    """The shared object of the test switch that `Exchange` drives."""
+    return _build("exchange", "", EXCHANGE_SOURCES, sanitize)
+
+
+def cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return Path(base if base else Path.home() / ".cache") / "testbed" / "programs"
+
+
+def _build(name: str, source: str, runtime: tuple[str, ...], sanitize: bool) -> Path:
+    compiler = _compiler()
+    flags = (*FLAGS, *(("-fvisibility=hidden",) if source else ()), *(SANITIZED if sanitize else OPTIMISED))
+    digest = hashlib.sha256(repr((source, _runtime_digest(), runtime, _version(compiler), flags)).encode()).hexdigest()
+    folder = cache_folder()
+    target = folder / f"{name[:60]}-{digest[:20]}.so"
+    if target.exists():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as work:
+        sources = [str(RUNTIME / file) for file in runtime]
+        if source:
+            generated = Path(work, "program.c")
+            generated.write_text(source)
+            sources.insert(0, str(generated))
+        made = Path(work, "program.so")
+        _run([compiler, *flags, f"-I{RUNTIME}", "-o", str(made), *sources])
+        if source:
+            generated.replace(target.with_suffix(".c"))
+        made.replace(target)
+    return target
+
+
+def _compiler() -> str:
+    name = os.environ.get("CC") or "cc"
+    found = shutil.which(name)
+    if found is None:
+        raise MachineLacks(
+            f"no C compiler ({name}): the native target compiles switch programs with it", hint="apt-get install gcc"
+        )
+    return found
+
+
+def _run(command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise CompilerFailed(f"{command[0]} did not end within {COMPILE_LIMIT_S} s") from error
+    if done.returncode:
+        first = "\n".join(done.stderr.strip().splitlines()[:6])
+        raise CompilerFailed(f"{command[0]} refused the generated C:\n{first}")
+
+
+@cache
+def _version(compiler: str) -> str:
+    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=30, check=False)
+    return done.stdout.partition("\n")[0]
+
+
+@cache
+def _runtime_digest() -> str:
+    digest = hashlib.sha256()
+    for file in sorted(RUNTIME.iterdir()):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()

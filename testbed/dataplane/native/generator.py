@@ -1,0 +1,487 @@
+"""A whole program: BMv2 JSON to one C file that includes the runtime and exports `p4_program`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from testbed.dataplane.bmv2json import JsonError, Program, Term
+from testbed.dataplane.native.calculations import calculation
+from testbed.dataplane.native.controls import ControlFunction
+from testbed.dataplane.native.expressions import Expressions
+from testbed.dataplane.native.layout import Layout
+from testbed.dataplane.native.names import Scope, comment, string
+from testbed.dataplane.native.numbers import convert, modular, stored, stored_bytes
+from testbed.dataplane.native.parsing import ParserFunction, deparser_function
+from testbed.dataplane.native.statements import Numbers, Statements, action_function, action_names
+from testbed.dataplane.native.tables import TableLayout, table_layout, table_types
+
+
+def generate(program: Program) -> str:
+    """The C source of a program. Raises `JsonError` where it uses what the native target does not have."""
+    return _Generator(program).source()
+
+
+class _Generator:
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._layout = Layout(program)
+        indirect_counters = [c for c in program.counters if not c.direct]
+        indirect_meters = [m for m in program.meters if not m.direct]
+        scope = Scope()
+        self._calculations = {c: f"calculate_{scope.name(c, c)}" for c in program.calculations}
+        self._numbers = Numbers(
+            registers={r.name: i for i, r in enumerate(program.registers)},
+            counters={c.name: i for i, c in enumerate(indirect_counters)},
+            meters={m.name: i for i, m in enumerate(indirect_meters)},
+            calculations=self._calculations,
+            register_bits={r.name: r.bits for r in program.registers},
+        )
+        self._counters, self._meters = indirect_counters, indirect_meters
+        expressions = Expressions(self._layout)
+        self._tables = {t.name: table_layout(t, i, expressions) for i, t in enumerate(program.tables)}
+        self._dereferenced: dict[str, None] = {}
+
+    def source(self) -> str:
+        functions = [*self._action_functions(), *self._parser_and_deparser(), *self._entry_points()]
+        lines = [
+            comment(f"{self._program.name}: generated from BMv2 JSON; do not edit"),
+            '#include "program.h"',
+            '#include "wide.h"',
+            "",
+            "struct p4_instance;",
+            "",
+            *self._layout.declarations(),
+            *self._context(),
+            *self._wire_functions(),
+            *self._element_functions(),
+            *self._calculation_functions(),
+            *functions,
+            *self._descriptors(),
+        ]
+        return "\n".join(lines) + "\n"
+
+    # Headers
+
+    def _context(self) -> list[str]:
+        lines = ["struct context {", "    struct progress progress;", "    struct metadata m;", "    struct headers h;"]
+        lines += [f"    {line}" for line in self._nowhere()]
+        return [*lines, "};", ""]
+
+    def _nowhere(self) -> list[str]:
+        """What an index outside a stack leads to."""
+        return [
+            f"__typeof__(((struct headers *)0)->{self._stack_name(stack)}[0]) nowhere_{self._stack_name(stack)};"
+            for stack in self._dereferenced
+        ]
+
+    def _stack_name(self, stack: str) -> str:
+        return self._layout.stacks[stack].removeprefix("c->h.")
+
+    def _element_functions(self) -> list[str]:
+        lines = []
+        for stack in self._dereferenced:
+            name = self._stack_name(stack)
+            element = f"__typeof__(((struct context *)0)->nowhere_{name})"
+            lines += [
+                f"static inline {element} *at_{name}(struct context *c, uint64_t i)",
+                "{",
+                f"    if (i < sizeof c->h.{name} / sizeof *c->h.{name})",
+                f"        return &c->h.{name}[i];",
+                f"    memset(&c->nowhere_{name}, 0, sizeof c->nowhere_{name});",
+                f"    return &c->nowhere_{name};",
+                "}",
+                "",
+            ]
+        return lines
+
+    def _wire_functions(self) -> list[str]:
+        extracted = {self._layout.type_name(t): t for t in self._layout.used_types() if self._on_wire(t.name)}
+        lines = []
+        for header_type in extracted.values():
+            lines += [*self._layout.extractor(header_type), *self._layout.emitter(header_type)]
+        return lines
+
+    def _on_wire(self, type_name: str) -> bool:
+        return any(not h.metadata and h.type.name == type_name for h in self._program.headers.values()) and bool(
+            self._wired_types() & {type_name}
+        )
+
+    def _wired_types(self) -> set[str]:
+        """Header types that are extracted or emitted."""
+        program = self._program
+        types = {program.headers[name].type.name for name in program.deparser_order}
+        for state in program.parser.states:
+            for p in state.operations:
+                if p.op not in ("extract", "extract_VL"):
+                    continue
+                term = p.arguments[0]
+                if term.kind == "regular":
+                    types.add(program.headers[term.value].type.name)
+                elif term.kind == "stack":
+                    types.add(program.stacks[term.value].headers[0].type.name)
+                else:
+                    types |= {h.type.name for _, h in program.union_stacks[term.value[0]].unions[0].members}
+        return types
+
+    # Functions
+
+    def _calculation_functions(self) -> list[str]:
+        lines = []
+        for c in self._program.calculations.values():
+            lines += calculation(self._layout, self._calculations[c.name], c.algorithm, c.inputs)
+        for i, p in enumerate(self._program.profiles):
+            if p.algorithm is not None:
+                lines += calculation(self._layout, f"selector_{i}", p.algorithm, p.inputs)
+        return lines
+
+    def _statements(self, parameters: Sequence[int] = (), frame: str = "") -> Statements:
+        return Statements(self._layout, self._numbers, Expressions(self._layout, parameters, frame))
+
+    def _action_functions(self) -> list[str]:
+        names = action_names(self._program)
+        exiting, lines = set(), []
+        for action in self._program.actions.values():
+            statements = self._statements([bits for _, bits in action.parameters])
+            lines += action_function(action, names[action.id], statements)
+            self._dereferenced |= statements.expressions.dereferenced
+            if statements.exits:
+                exiting.add(action.id)
+        for pipeline in self._program.pipelines.values():
+            control = ControlFunction(self._layout, pipeline, self._tables, names, frozenset(exiting))
+            lines += control.lines()
+            self._dereferenced |= control.dereferenced
+        return lines
+
+    def _parser_and_deparser(self) -> list[str]:
+        parser = self._statements(frame="frame")
+        lines = ParserFunction(self._layout, parser).lines()
+        verify, update = self._checksums(verify=True), self._checksums(verify=False)
+        deparser = self._statements()
+        lines += [*verify, *update, *deparser_function(self._layout, deparser, bool(update))]
+        self._dereferenced |= parser.expressions.dereferenced | deparser.expressions.dereferenced
+        return lines
+
+    def _checksums(self, verify: bool) -> list[str]:
+        expressions = Expressions(self._layout)
+        lines = []
+        failed = self._standard("checksum_error")
+        for c in self._program.checksums:
+            if not (c.verify if verify else c.update):
+                continue
+            path, own = self._layout.field(*c.target)
+            value = f"{self._calculations[c.calculation]}(s, c, payload, rest)"
+            narrowed = convert(f"({value} & {(1 << min(own.bits, 64)) - 1:#x}ul)", modular(64), modular(own.bits))
+            statement = f"{path} = ({stored(own.bits)}){narrowed};"
+            if verify:
+                statement = f"if ({path} != {narrowed})\n            {failed} = 1;" if failed else ""
+            condition = expressions.boolean(c.condition) if c.condition else "true"
+            lines += [f"    if ({condition}) {{", f"        {statement}", "    }"]
+        if not lines:
+            return []
+        self._dereferenced |= expressions.dereferenced
+        name = "verify_checksums" if verify else "update_checksums"
+        parameters = "struct p4_instance *s, struct context *c, const uint8_t *payload, size_t rest"
+        return [f"static void {name}({parameters})", "{", "    (void)payload, (void)rest;", *lines, "}", ""]
+
+    # What the ABI calls
+
+    def _standard(self, name: str) -> str | None:
+        place = self._program.standard(name)
+        return self._layout.field(*place)[0] if place else None
+
+    def _set(self, name: str, value: str) -> list[str]:
+        """A statement that sets a field of standard metadata, where the program has it."""
+        place = self._program.standard(name)
+        if not place:
+            return []
+        path, own = self._layout.field(*place)
+        bits = own.bits
+        mask = "" if bits in (8, 16, 32, 64) else f" & {(1 << bits) - 1:#x}ul"
+        return [f"    {path} = ({stored(bits)})(({value}){mask});"]
+
+    def _get(self, name: str, default: str = "0") -> str:
+        return self._standard(name) or default
+
+    def _entry_points(self) -> list[str]:
+        verifies = any(c.verify for c in self._program.checksums)
+        check = (
+            ["    verify_checksums(s, c, packet->data + c->progress.payload, packet->length - c->progress.payload);"]
+            if verifies
+            else []
+        )
+        return [
+            *self._preserve(),
+            "static void begin(struct p4_instance *s, struct context *c, const struct p4_packet *packet, uint32_t port)",
+            "{",
+            "    c->progress.port = port;",
+            "    c->progress.received = c->progress.length = packet->length;",
+            "    c->progress.limit = UINT32_MAX;",
+            "    parse(s, c, packet);",
+            *check,
+            "}",
+            "",
+            *self._ingress(),
+            *self._egress(),
+            *self._digest_read(),
+        ]
+
+    def _preserve(self) -> list[str]:
+        lines = [
+            "/* Copy the fields of a field list; list 0 has none. */",
+            "static void preserve(struct context *to, const struct context *from, uint32_t list)",
+            "{",
+            "    (void)to, (void)from;",
+            "    switch (list) {",
+        ]
+        for number, terms in self._program.field_lists.items():
+            lines.append(f"    case {number}:")
+            for term in terms:
+                path = self._any_path(term)
+                lines.append(f"        {path.replace('c->', 'to->', 1)} = {path.replace('c->', 'from->', 1)};")
+            lines.append("        break;")
+        return [*lines, "    default:", "        break;", "    }", "}", ""]
+
+    def _any_path(self, term: Term) -> str:
+        if term.kind == "field":
+            return self._layout.field(*term.value)[0]
+        if term.kind == "header":
+            return self._layout.place(term.value).path
+        raise JsonError(f"a {term.kind} in a field list")
+
+    def _ingress(self) -> list[str]:
+        now = "c->progress.now_ns / 1000"
+        priority = self._get("priority")
+        return [
+            "static void run_ingress(struct p4_instance *s, struct p4_packet *packet, uint32_t port, int64_t now_ns,",
+            "                        struct p4_verdict *verdict)",
+            "{",
+            "    struct context *c = packet->context;",
+            "    c->progress.now_ns = now_ns;",
+            *self._set("ingress_global_timestamp", now),
+            *self._set("packet_length", "packet->length"),
+            "    begin(s, c, packet, port);",
+            "    ingress_control(c, s);",
+            "    c->progress.exited = false;",
+            "    *verdict = (struct p4_verdict){",
+            "        .clone = c->progress.clone,",
+            "        .clone_session = c->progress.clone_session,",
+            "        .digest = c->progress.digest_list != 0,",
+            "        .digest_list = c->progress.digest_list,",
+            f"        .priority = (uint8_t){priority},",
+            "    };",
+            "    if (c->progress.resubmit) {",
+            "        verdict->fate = P4_RESUBMIT;",
+            f"    }} else if ({self._get('mcast_grp')}) {{",
+            "        verdict->fate = P4_MULTICAST;",
+            f"        verdict->group = {self._get('mcast_grp')};",
+            *("    " + x for x in self._set("instance_type", "INSTANCE_REPLICATED")),
+            f"    }} else if ({self._get('egress_spec', 'DROP_PORT')} == DROP_PORT) {{",
+            "        verdict->fate = P4_DROP;",
+            "    } else {",
+            "        verdict->fate = P4_UNICAST;",
+            f"        verdict->port = {self._get('egress_spec')};",
+            *("    " + x for x in self._set("instance_type", "INSTANCE_NORMAL")),
+            "    }",
+            "    c->progress.clone = false;",
+            "}",
+            "",
+            "static void ingress(struct p4_instance *s, struct p4_packet *packet, uint32_t port, int64_t now_ns,",
+            "                    struct p4_verdict *verdict)",
+            "{",
+            "    struct context *c = packet->context;",
+            "    memset(c, 0, sizeof *c);",
+            *self._set("ingress_port", "port"),
+            "    run_ingress(s, packet, port, now_ns, verdict);",
+            "}",
+            "",
+            *self._again("resubmit", "INSTANCE_RESUBMITTED"),
+            *self._again("recirculate", "INSTANCE_RECIRCULATED"),
+            "static void clone_ingress(struct p4_instance *s, const struct p4_packet *original, struct p4_packet *clone)",
+            "{",
+            "    const struct context *from = original->context;",
+            "    struct context *c = clone->context;",
+            "    memset(c, 0, sizeof *c);",
+            "    c->progress.now_ns = from->progress.now_ns;",
+            *self._set("ingress_port", "from->progress.port"),
+            "    begin(s, c, clone, from->progress.port);",
+            "    memset(&c->m, 0, sizeof c->m);",
+            "    preserve(c, from, from->progress.clone_list);",
+            *self._set("instance_type", "INSTANCE_INGRESS_CLONE"),
+            "}",
+            "",
+        ]
+
+    def _again(self, what: str, instance_type: str) -> list[str]:
+        return [
+            f"static void {what}(struct p4_instance *s, struct p4_packet *packet, int64_t now_ns, struct p4_verdict *verdict)",
+            "{",
+            "    struct context *c = packet->context;",
+            "    const struct context before = *c;",
+            "    memset(c, 0, sizeof *c);",
+            f"    preserve(c, &before, before.progress.{what}_list);",
+            *self._set("instance_type", instance_type),
+            "    run_ingress(s, packet, before.progress.port, now_ns, verdict);",
+            "}",
+            "",
+        ]
+
+    def _egress(self) -> list[str]:
+        return [
+            "static void egress(struct p4_instance *s, struct p4_packet *packet, const struct p4_departure *departure,",
+            "                   struct p4_verdict *verdict)",
+            "{",
+            "    struct context *c = packet->context;",
+            "    c->progress.now_ns = departure->now_ns;",
+            "    c->progress.clone = c->progress.recirculate = false;",
+            *self._set("egress_port", "departure->port"),
+            *self._set("egress_spec", "0"),
+            *self._set("egress_rid", "departure->rid"),
+            *self._set("packet_length", "c->progress.length"),
+            *self._set("egress_global_timestamp", "departure->now_ns / 1000"),
+            *self._set("enq_timestamp", "departure->enq_timestamp_us"),
+            *self._set("enq_qdepth", "departure->enq_qdepth"),
+            *self._set("deq_timedelta", "departure->deq_timedelta_us"),
+            *self._set("deq_qdepth", "departure->deq_qdepth"),
+            "    egress_control(c, s);",
+            "    c->progress.exited = false;",
+            "    *verdict = (struct p4_verdict){",
+            "        .clone = c->progress.clone,",
+            "        .clone_session = c->progress.clone_session,",
+            "    };",
+            f"    if ({self._get('egress_spec')} == DROP_PORT)",
+            "        verdict->fate = P4_DROP;",
+            "    else",
+            "        verdict->fate = c->progress.recirculate ? P4_RECIRCULATE : P4_SEND;",
+            "}",
+            "",
+            "static void clone_egress(struct p4_instance *s, const struct p4_packet *original, struct p4_packet *clone)",
+            "{",
+            "    const struct context *from = original->context;",
+            "    struct context *c = clone->context;",
+            "    (void)s;",
+            "    *c = *from;",
+            "    c->progress.limit = UINT32_MAX;",
+            "    memset(&c->m, 0, sizeof c->m);",
+            "    preserve(c, from, from->progress.clone_list);",
+            *self._set("instance_type", "INSTANCE_EGRESS_CLONE"),
+            "}",
+            "",
+        ]
+
+    def _digest_read(self) -> list[str]:
+        lines = [
+            "static size_t digest_read(struct p4_instance *s, const struct p4_packet *packet, uint32_t list, uint8_t *data)",
+            "{",
+            "    const struct context *c = packet->context;",
+            "    (void)s, (void)c, (void)data;",
+            "    switch (list) {",
+        ]
+        for number, (_, terms) in self._program.digests.items():
+            lines.append(f"    case {number}:")
+            at = 0
+            for term in terms:
+                path, own = self._layout.field(*term.value)
+                count = (own.bits + 7) // 8
+                if own.bits > 128:
+                    lines.append(f"        wide_store(data, {8 * at}, {8 * count}, {path});")
+                else:
+                    lines.append(f"        store_be{'128' if own.bits > 64 else ''}(data + {at}, {count}, {path});")
+                at += count
+            lines.append(f"        return {at};")
+        return [*lines, "    default:", "        return 0;", "    }", "}", ""]
+
+    # Descriptors
+
+    def _descriptors(self) -> list[str]:
+        program = self._program
+        layouts: list[TableLayout] = [self._tables[t.name] for t in program.tables]
+        lines = table_types(program, layouts)
+        cells = [
+            f"{{{r.size}, {r.bits}, {stored_bytes(r.bits) or 'sizeof(struct wide)'}}}, {comment(r.name)}"
+            for r in program.registers
+        ]
+        lines += _rows("struct register_type", "register_types", cells)
+        lines += _rows("uint32_t", "counter_sizes", [f"{c.size}, {comment(c.name)}" for c in self._counters])
+        meters = [f"{{{m.size}, {'true' if m.bytes else 'false'}}}, {comment(m.name)}" for m in self._meters]
+        lines += _rows("struct meter_type", "meter_types", meters)
+        sets = [f"{{{self._value_bytes(v.name)}, {v.max_size}}}, {comment(v.name)}" for v in program.value_sets]
+        lines += _rows("struct value_set_type", "value_set_types", sets)
+        counts = {
+            "table": (len(layouts), "tables", "table_types"),
+            "profile": (len(program.profiles), "profiles", "profile_types"),
+            "register": (len(program.registers), "registers", "register_types"),
+            "counter": (len(self._counters), "counters", "counter_sizes"),
+            "meter": (len(self._meters), "meters", "meter_types"),
+            "value_set": (len(program.value_sets), "value_sets", "value_set_types"),
+        }
+        lines.append("static const struct program_type program_type = {")
+        for name, (count, plural, array) in counts.items():
+            lines += [f"    .{name}_count = {count},", f"    .{plural} = {array if count else 'NULL'},"]
+        lines += ["};", ""]
+        lines += [
+            "static struct p4_instance *create(const struct p4_host *host)",
+            "{",
+            "    return instance_new(&program_type, host);",
+            "}",
+            "",
+            *self._export(),
+        ]
+        return lines
+
+    def _value_bytes(self, name: str) -> int:
+        """The size of a value set's members: the fields of the key that is looked up, each in whole bytes."""
+        for state in self._program.parser.states:
+            if any(t.kind == "parse_vset" and t.value == name for t in state.transitions):
+                expressions = Expressions(self._layout, frame="frame")
+                return sum((expressions.raw(k)[1] + 7) // 8 for k in state.key)
+        return next((v.bits + 7) // 8 for v in self._program.value_sets if v.name == name)
+
+    def _headroom(self) -> int:
+        """The most that all headers together can take."""
+        types = [self._program.headers[name].type for name in self._program.deparser_order]
+        return sum((t.max_bits + 7) // 8 for t in types)
+
+    def _export(self) -> list[str]:
+        program = self._program
+        digest = max((sum((self._layout.field(*t.value)[1].bits + 7) // 8 for t in ts) for _, ts in program.digests.values()), default=0)
+        names: Mapping[str, Iterable[str]] = {
+            "tables": [t.name for t in program.tables],
+            "profiles": [p.name for p in program.profiles],
+            "registers": [r.name for r in program.registers],
+            "counters": [c.name for c in self._counters],
+            "meters": [m.name for m in self._meters],
+            "value_sets": [v.name for v in program.value_sets],
+            "digests": [n for n, _ in program.digests.values()],
+        }
+        lines = []
+        for what, listed in names.items():
+            strings = [string(n) for n in listed]
+            if strings:
+                lines.append(f"static const char *const {what}_names[] = {{{', '.join(strings)}}};")
+        lines += [
+            "",
+            "extern __attribute__((visibility(\"default\"))) const struct p4_program p4_program;",
+            "",
+            "const struct p4_program p4_program = {",
+            "    .abi = P4_ABI_VERSION,",
+            f"    .name = {string(program.name)},",
+            "    .context_bytes = sizeof(struct context),",
+            f"    .headroom_bytes = {self._headroom()},",
+            *(f"    .{what} = {{{f'{what}_names' if listed else 'NULL'}, {len(list(listed))}}}," for what, listed in names.items()),
+            "    .create = create,",
+            "    .destroy = instance_destroy,",
+            "    .ingress = ingress,",
+            "    .resubmit = resubmit,",
+            "    .recirculate = recirculate,",
+            "    .clone_ingress = clone_ingress,",
+            "    .egress = egress,",
+            "    .clone_egress = clone_egress,",
+            "    .deparse = deparse,",
+            "    .digest_read = digest_read,",
+            f"    .digest_bytes = {digest},",
+            "    CONTROL_FUNCTIONS,",
+            "};",
+        ]
+        return lines
+
+
+def _rows(kind: str, name: str, rows: Sequence[str]) -> list[str]:
+    return [f"static const {kind} {name}[] = {{", *(f"    {row}" for row in rows), "};", ""] if rows else []

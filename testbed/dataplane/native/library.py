@@ -1,0 +1,141 @@
+"""The ABI of `runtime/abi.h` and the functions of `runtime/exchange.h`, as ctypes sees them."""
+
+import ctypes
+from ctypes import (
+    POINTER,
+    c_bool,
+    c_char_p,
+    c_double,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_ubyte,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from pathlib import Path
+from typing import Any
+
+ABI_VERSION = 1
+STATUS = ("ok", "no memory", "not found", "exists already", "full", "fixed by the program", "invalid")
+
+
+class Call(ctypes.Structure):
+    _fields_ = (("kind", c_uint32), ("number", c_uint32), ("data", c_char_p))
+
+
+class Match(ctypes.Structure):
+    _fields_ = (("value", c_char_p), ("mask", c_char_p), ("priority", c_int32))
+
+
+class Count(ctypes.Structure):
+    _fields_ = (("packets", c_uint64), ("bytes", c_uint64))
+
+
+class Rates(ctypes.Structure):
+    _fields_ = (
+        ("committed_per_us", c_double),
+        ("peak_per_us", c_double),
+        ("committed_burst", c_uint64),
+        ("peak_burst", c_uint64),
+    )
+
+
+class Names(ctypes.Structure):
+    _fields_ = (("names", POINTER(c_char_p)), ("count", c_uint32))
+
+    def listed(self) -> list[str]:
+        return [self.names[i].decode() for i in range(self.count)]
+
+
+def _function(*arguments: Any) -> Any:
+    return ctypes.CFUNCTYPE(c_int, c_void_p, *arguments)
+
+
+class ProgramTable(ctypes.Structure):
+    """`struct p4_program`; the functions that move packets stay opaque, for they are called from C only."""
+
+    _fields_ = (
+        ("abi", c_uint32),
+        ("name", c_char_p),
+        ("context_bytes", c_size_t),
+        ("headroom_bytes", c_uint32),
+        *((name, Names) for name in ("tables", "profiles", "registers", "counters", "meters", "value_sets", "digests")),
+        ("create", c_void_p),
+        ("destroy", c_void_p),
+        *((name, c_void_p) for name in ("ingress", "resubmit", "recirculate", "clone_ingress", "egress", "clone_egress")),
+        ("deparse", c_void_p),
+        ("digest_read", c_void_p),
+        ("digest_bytes", c_size_t),
+        ("insert", _function(c_uint32, POINTER(Match), POINTER(Call), POINTER(c_uint32))),
+        ("find", _function(c_uint32, POINTER(Match), POINTER(c_uint32))),
+        ("modify", _function(c_uint32, c_uint32, POINTER(Call))),
+        ("remove", _function(c_uint32, c_uint32)),
+        ("set_default", _function(c_uint32, POINTER(Call))),
+        ("entry_count", _function(c_uint32, c_uint32, POINTER(Count))),
+        ("entry_count_set", _function(c_uint32, c_uint32, POINTER(Count))),
+        ("entry_meter_set", _function(c_uint32, c_uint32, POINTER(Rates))),
+        ("member_add", _function(c_uint32, POINTER(Call), POINTER(c_uint32))),
+        ("member_modify", _function(c_uint32, c_uint32, POINTER(Call))),
+        ("member_remove", _function(c_uint32, c_uint32)),
+        ("group_set", _function(c_uint32, c_uint32, POINTER(c_uint32), c_uint32)),
+        ("group_remove", _function(c_uint32, c_uint32)),
+        ("register_read", _function(c_uint32, c_uint32, POINTER(c_ubyte))),
+        ("register_write", _function(c_uint32, c_uint32, c_char_p)),
+        ("counter_read", _function(c_uint32, c_uint32, POINTER(Count))),
+        ("counter_write", _function(c_uint32, c_uint32, POINTER(Count))),
+        ("meter_set", _function(c_uint32, c_uint32, POINTER(Rates))),
+        ("value_set_add", _function(c_uint32, c_char_p, c_char_p)),
+        ("value_set_clear", _function(c_uint32)),
+    )
+
+
+class Replica(ctypes.Structure):
+    _fields_ = (("port", c_uint32), ("rid", c_uint16))
+
+
+class CloneSession(ctypes.Structure):
+    _fields_ = (("to_port", c_bool), ("to_group", c_bool), ("port", c_uint32), ("group", c_uint16))
+
+
+class Output(ctypes.Structure):
+    _fields_ = (("port", c_uint32), ("length", c_uint32), ("data", POINTER(c_ubyte)))
+
+
+class Frame(ctypes.Structure):
+    _fields_ = (("port", c_uint32), ("length", c_uint32), ("data", c_char_p))
+
+
+LOG = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+def load_program(path: Path) -> tuple[ctypes.CDLL, ProgramTable]:
+    """The shared object of a program and the table that it exports."""
+    library = ctypes.CDLL(str(path))
+    return library, ProgramTable.in_dll(library, "p4_program")
+
+
+def load_exchange(path: Path) -> ctypes.CDLL:
+    """The shared object of the test switch, with the types of its functions."""
+    library = ctypes.CDLL(str(path))
+    for name, result, arguments in (
+        ("exchange_new", c_void_p, (POINTER(ProgramTable), c_uint64, LOG)),
+        ("exchange_destroy", None, (c_void_p,)),
+        ("exchange_instance", c_void_p, (c_void_p,)),
+        ("exchange_set_group", c_bool, (c_void_p, c_uint16, POINTER(Replica), c_uint32)),
+        ("exchange_set_session", c_bool, (c_void_p, c_uint16, POINTER(CloneSession))),
+        ("exchange_inject", c_bool, (c_void_p, c_uint32, c_char_p, c_uint32, c_int64)),
+        ("exchange_output_count", c_uint32, (c_void_p,)),
+        ("exchange_output", Output, (c_void_p, c_uint32)),
+        ("exchange_digest_count", c_uint64, (c_void_p,)),
+        ("exchange_stopped_count", c_uint64, (c_void_p,)),
+        ("exchange_forget", None, (c_void_p,)),
+        ("exchange_fuzz", c_bool, (c_void_p, POINTER(Frame), c_uint32, c_uint64, c_uint64)),
+        ("exchange_bench", c_uint64, (c_void_p, POINTER(Frame), c_uint32, c_uint64)),
+    ):
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library

@@ -1,0 +1,244 @@
+"""Runs an STF test on a target and judges what came out.
+
+Packets go in one by one, each finished before the next; for every port the packets that left are compared in order with the
+port's `expect` lines. What leaves a port without an expectation is a failure too. Where an expectation has a `spec-expect` either
+form is accepted, and the report tells which one came.
+"""
+
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from testbed.dataplane.bmv2json import Table, read_json
+from testbed.dataplane.native.control import ActionCall, Control, ControlError, FieldMatch
+from testbed.dataplane.native.exchange import Exchange
+from testbed.dataplane.native.library import Rates
+from testbed.dataplane.stf import (
+    Add,
+    CheckCounter,
+    Command,
+    Digits,
+    Expect,
+    Packet,
+    Pattern,
+    SetDefault,
+    Statement,
+    StfError,
+)
+from testbed.errors import UsageError
+
+PORTS = range(10)  # what is sent to any other port vanishes
+_COMPARE: Mapping[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a target did: the packets that left each port in order, and the counters that the test checks."""
+
+    sent: Mapping[int, Sequence[bytes]]
+    counters: Mapping[int, int]  # by the line of the check
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The judgement: failures, one line each; how many expectations held; and how those with a `spec-expect` did."""
+
+    failures: tuple[str, ...]
+    held: int
+    as_reference: int
+    as_specified: int
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures
+
+
+class Target(Protocol):
+    """Carries out the statements of a test on a program."""
+
+    def __call__(self, json: Path, statements: Sequence[Statement]) -> Outcome: ...
+
+
+def run_stf(json: Path, statements: Sequence[Statement], target: str = "native") -> Report:
+    """Run a test on a program's BMv2 JSON. Raises `JsonError`, `StfError`, `MachineLacks`, `UsageError`."""
+    if target not in TARGETS:
+        raise UsageError(f"there is no target {target!r}", hint=f"there are: {', '.join(TARGETS)}")
+    return judge(statements, TARGETS[target](json, statements))
+
+
+def judge(statements: Sequence[Statement], outcome: Outcome) -> Report:
+    """Compare what came out with what the test expects."""
+    failures: list[str] = []
+    taken: dict[int, int] = defaultdict(int)
+    held = as_reference = as_specified = 0
+
+    def following(pattern: Pattern) -> bytes | None:
+        sent = outcome.sent.get(pattern.port, ())
+        return sent[taken[pattern.port]] if taken[pattern.port] < len(sent) else None
+
+    for statement in statements:
+        if not isinstance(statement, Expect):
+            continue
+        pattern, specified = statement.pattern, statement.specified
+        frame, other = following(pattern), following(specified) if specified else None
+        if frame is not None and pattern.matches(frame):
+            as_reference += specified is not None
+        elif specified and other is not None and specified.matches(other):
+            as_specified += 1
+            pattern = specified
+        elif frame is None:
+            failures.append(f"line {statement.line}: port {pattern.port}: expected {pattern}, nothing came")
+            continue
+        else:
+            failures.append(f"line {statement.line}: port {pattern.port}: expected {pattern}, got {frame.hex()}")
+            taken[pattern.port] += 1
+            continue
+        held += 1
+        taken[pattern.port] += 1
+    for port, sent in sorted(outcome.sent.items()):
+        failures += [f"port {port}: unexpected packet {frame.hex()}" for frame in sent[taken[port] :]]
+    for statement in statements:
+        if isinstance(statement, CheckCounter):
+            value = outcome.counters[statement.line]
+            if _COMPARE[statement.comparison](value, statement.value):
+                held += 1
+            else:
+                what = f"{statement.name} has {value} {statement.unit}"
+                failures.append(f"line {statement.line}: {what}, not {statement.comparison} {statement.value}")
+    return Report(tuple(failures), held, as_reference, as_specified)
+
+
+def run_native(json: Path, statements: Sequence[Statement], *, sanitize: bool = False) -> Outcome:
+    """The native target: compile, configure, inject."""
+    with Exchange(read_json(json), sanitize=sanitize) as exchange:
+        return carry_out(exchange, statements)
+
+
+def carry_out(exchange: Exchange, statements: Sequence[Statement]) -> Outcome:
+    """Carry out the statements on a switch in memory."""
+    sent: dict[int, list[bytes]] = defaultdict(list)
+    configuration = Configuration(exchange)
+    now_ns = 0
+    for statement in statements:
+        if isinstance(statement, Packet):
+            for port, frame in exchange.inject(statement.port, statement.frame, now_ns):
+                if port in PORTS:
+                    sent[port].append(frame)
+            now_ns += 1_000_000
+        else:
+            configuration.apply(statement)
+    counters = {s.line: configuration.count(s) for s in statements if isinstance(s, CheckCounter)}
+    return Outcome(sent, counters)
+
+
+class Configuration:
+    """The control-plane statements of a test, on a switch in memory."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._control: Control = exchange.control
+        self._nodes: list[tuple[int, list[int]]] = []  # replication id, ports
+        self._groups: dict[int, list[int]] = {}  # nodes of each group
+        self._sessions: dict[int, dict[str, int]] = defaultdict(dict)
+        self._labels: dict[str, tuple[str, int]] = {}  # table and handle
+
+    def apply(self, statement: Statement) -> None:
+        """Carry out a statement that is neither packet nor expectation. Raises `StfError`."""
+        try:
+            if isinstance(statement, Add):
+                self._add(statement)
+            elif isinstance(statement, SetDefault):
+                call = ActionCall(statement.call.action, statement.call.arguments)
+                self._control.set_default(statement.table, call)
+            elif isinstance(statement, Command):
+                self._command(statement.word, statement.arguments)
+        except (ControlError, ValueError, IndexError, KeyError) as error:
+            hint = error.hint if isinstance(error, ControlError) else ""
+            raise StfError(f"line {statement.line}: {error}", hint=hint) from error
+
+    def _add(self, statement: Add) -> None:
+        table = self._control.table(statement.table)
+        fields: list[FieldMatch | None] = [None] * len(table.keys)
+        for name, digits, prefix in statement.keys:
+            index = self._control.key_index(table, name)
+            fields[index] = field_match(table, index, self._control.key_bits(table, index), digits, prefix)
+        call = ActionCall(statement.call.action, statement.call.arguments)
+        handle = self._control.insert(table.name, fields, call, statement.priority or 0)
+        if statement.label:
+            self._labels[statement.label] = (table.name, handle)
+
+    def _command(self, word: str, arguments: Sequence[str]) -> None:
+        match word:
+            case "mirroring_add" | "mirroring_add_mc":
+                session, where = map(int, arguments)
+                self._sessions[session]["port" if word == "mirroring_add" else "group"] = where
+                self._exchange.set_session(session, **self._sessions[session])
+            case "mirroring_delete":
+                self._sessions.pop(int(arguments[0]), None)
+                self._exchange.set_session(int(arguments[0]))
+            case "mc_mgrp_create":
+                self._groups[int(arguments[0])] = []
+            case "mc_node_create":
+                rid, *ports = map(int, arguments)
+                self._nodes.append((rid, sorted(ports)))
+            case "mc_node_associate":
+                group, node = map(int, arguments)
+                self._groups[group].append(node)
+                copies = [(port, self._nodes[n][0]) for n in self._groups[group] for port in self._nodes[n][1]]
+                self._exchange.set_group(group, copies)
+            case "register_write":
+                self._control.write_register(arguments[0], int(arguments[1]), int(arguments[2]))
+            case "meter_set_rates":
+                (committed, burst), (peak, peak_burst) = (_rate(a) for a in arguments[2:])
+                self._control.set_meter(arguments[0], int(arguments[1]), Rates(committed, peak, burst, peak_burst))
+            case "wait":
+                pass
+            case _:
+                raise ValueError(f"`{word}` is not supported on the native target")
+
+    def count(self, check: CheckCounter) -> int:
+        """The counter that a check names, after the last packet."""
+        if isinstance(check.index, str):
+            if check.index not in self._labels:
+                raise StfError(f"line {check.line}: there is no entry labelled {check.index!r}")
+            packets, size = self._control.entry_count(*self._labels[check.index])
+        else:
+            packets, size = self._control.read_counter(check.name, check.index)
+        return packets if check.unit == "packets" else size
+
+
+def field_match(table: Table, index: int, bits: int, digits: Digits, prefix: int | None) -> FieldMatch:
+    """What a key field must be, from the digits of the test."""
+    value, mask = digits.widened(bits)
+    match table.keys[index].match:
+        case "ternary" | "optional":
+            return FieldMatch(value, mask)
+        case "lpm":
+            length = prefix if prefix is not None else mask.bit_count()
+            return FieldMatch(value, prefix=length)
+        case "range":
+            raise ValueError(f"{table.name}: a range key cannot be written")
+        case _:
+            if digits.bits == 0 and digits.value >> bits:
+                raise ValueError(f"{table.name}: {digits.value} does not fit {bits} bits")
+            return FieldMatch(value)
+
+
+def _rate(text: str) -> tuple[float, int]:
+    rate, colon, burst = text.partition(":")
+    if not colon:
+        raise ValueError(f"a rate is written RATE:BURST, not {text!r}")
+    return float(rate), int(burst)
+
+
+TARGETS: dict[str, Target] = {"native": run_native}

@@ -52,13 +52,20 @@ class Routes:
         return not down or frozenset(down) in self._alternates
 
     def entries(self, switch, down):
-        """prefix -> Entry while the cables `down` are down; where the plan did not foresee the set, cable by cable."""
-        result = dict(self._base[switch])
+        """prefix -> Entry while the cables `down` are down.
+
+        Where the plan did not foresee just these together, a prefix that several of them change keeps the ports that
+        each of them leaves it.
+        """
+        base = self._base[switch]
+        result = dict(base)
         exact = self._alternates.get(frozenset(down))
-        for change in (
-            [exact] if exact is not None else [self._alternates.get(frozenset([c]), {}) for c in sorted(down)]
-        ):
-            result.update(change.get(switch, {}))
+        for change in [exact] if exact is not None else [self._alternates.get(frozenset([c]), {}) for c in down]:
+            for prefix, entry in change.get(switch, {}).items():
+                held, ports = result.get(prefix), entry.ports
+                if held is not None and held != base.get(prefix):
+                    ports = tuple(port for port in ports if port in held.ports)
+                result[prefix] = entry._replace(ports=ports)
         return result
 
 

@@ -56,6 +56,7 @@ def ends(error: TestbedError | None = None, **changes: Any) -> Ending:
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Runs are registered here, so that the tests need no root."""
     root, create = tmp_path / "registry", RunState.create
+    monkeypatch.setattr(experiment, "describe_environment", lambda _variables: {})  # some programs are asked: slow
     monkeypatch.setattr(RunState, "create", lambda kind, name, out: create(kind, name, out, root=root))
     return root
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from rig import Host, Rig, fabric_process, run, wait_until
+from tests.netcore.rig import Host, Rig, fabric_process, run, wait_until
 
 from testbed.emulation.fabric_client import Counts, FabricConfig, FabricLink, LinkEnd, total
 from testbed.errors import RunFailed

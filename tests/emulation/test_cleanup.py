@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.root, pytest.mark.slow]
 OWNER = """
 import sys, time
 from pathlib import Path
-from emulation.builders import small_plan
+from tests.emulation.builders import small_plan
 from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.state import RunState
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from emulation.builders import install_flows, small_plan
-from emulation.traces import everything_of
+from tests.emulation.builders import install_flows, small_plan
+from tests.emulation.traces import everything_of
 
 from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.state import RunState

@@ -11,7 +11,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from transport.pump import PATH, Network, impaired
+from tests.transport.pump import PATH, Network, impaired
 
 from testbed.collective import generate
 from testbed.collective.cost import bytes_sent

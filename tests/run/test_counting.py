@@ -5,7 +5,7 @@ from functools import reduce
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from results.synthetic import a_link, a_plan, a_spec
+from tests.results.synthetic import a_link, a_plan, a_spec
 
 from testbed.emulation.links import LinkCounters
 from testbed.plan.model import Plan

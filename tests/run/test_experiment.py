@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results.synthetic import a_samples
+from tests.results.synthetic import a_samples
 
 from testbed.emulation.state import RunState, runs
 from testbed.errors import Interrupted, MachineLacks, RunFailed, TestbedError, UsageError

@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import pytest
-from results.synthetic import a_plan, a_spec
+from tests.results.synthetic import a_plan, a_spec
 
 from testbed.plan.model import Plan
 from testbed.results.rundir import RunDirectory

@@ -14,7 +14,7 @@ run: .venv/.core
 	else echo "make run: emulation needs root (sudo make run); the simulation engine is not built yet" >&2; exit 3; fi
 
 test: check
-	$(BIN)/pytest
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest
 
 check: .venv/.test
 	$(BIN)/ruff format --check .

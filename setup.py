@@ -1,5 +1,6 @@
 """Builds the native core and puts the shipped folders into the package; all else is in pyproject.toml."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 CORE = Path("testbed/netcore")
-SHARED_FOLDERS = ("controller", "experiments")  # found again by `testbed.resources`
+SHARED_FOLDERS = ("controller", "experiments", "p4")  # found again by `testbed.resources`
 
 
 class BuildWithShared(build_py):
@@ -16,7 +17,7 @@ class BuildWithShared(build_py):
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            for name in SHARED_FOLDERS:
+            for name in filter(os.path.isdir, SHARED_FOLDERS):
                 target = Path(self.build_lib, "testbed", "share", name)
                 shutil.copytree(name, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
 

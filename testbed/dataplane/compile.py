@@ -1,0 +1,25 @@
+"""From P4 source to what runs: BMv2 JSON and P4Info."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.dataplane.check import front_end
+from testbed.dataplane.diagnostics import Diagnostic
+from testbed.dataplane.lower.program import lower
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """`json` is BMv2 JSON; `warnings` is what was said of the program besides."""
+
+    json: dict[str, Any]
+    warnings: tuple[Diagnostic, ...]
+
+
+def compile_p4(path: Path, defines: Mapping[str, str] | None = None, include_dirs: Iterable[Path] = ()) -> Compiled:
+    """Compile a v1model program. Raises `P4Errors`, or `UsageError` if the file cannot be read."""
+    checked = front_end(path, defines, include_dirs)
+    lowered = lower(checked)
+    return Compiled(lowered.json, tuple(checked.diagnostics.warnings))

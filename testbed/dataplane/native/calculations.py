@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.dataplane.bmv2json import JsonError, Term
-from testbed.dataplane.native.layout import Layout, Piece, store_lines
+from testbed.dataplane.native.layout import Layout, Piece, pattern, store_lines
 from testbed.dataplane.native.numbers import modular
 
 ALGORITHMS = {
@@ -35,9 +35,7 @@ class _Group:
 
 def calculation(layout: Layout, name: str, algorithm: str, inputs: Sequence[Term]) -> list[str]:
     """`static uint64_t NAME(s, c, payload, rest)`: the value over the inputs, and over `rest` bytes where they say so."""
-    head = (
-        f"static inline uint64_t {name}(struct p4_instance *s, const struct context *c, const uint8_t *payload, size_t rest)"
-    )
+    head = f"static inline uint64_t {name}(struct p4_instance *s, const struct context *c, const uint8_t *payload, size_t rest)"
     if algorithm == "random":
         return [head, "{", "    (void)c, (void)payload, (void)rest;", "    return random64(s);", "}", ""]
     if algorithm not in ALGORITHMS:
@@ -126,7 +124,11 @@ def _of(layout: Layout, term: Term) -> list[_Group]:
             place = layout.place(term.value[0])
             path, own = layout.field(*term.value)
             valid = "" if place.metadata else f"{place.path}.valid"
-            return [_Group(valid, (Piece(path, own.bits),), path if own.varbit else "")]
+            return [_Group(valid, (Piece(pattern(path, own), own.bits),), path if own.varbit else "")]
         case "header":
-            return [g for f in layout.place(term.value).type.fields for g in _of(layout, Term("field", (term.value, f.name)))]
+            return [
+                g
+                for f in layout.place(term.value).type.fields
+                for g in _of(layout, Term("field", (term.value, f.name)))
+            ]
     raise JsonError(f"a {term.kind} as an input of a calculation")

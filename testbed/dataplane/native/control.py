@@ -212,7 +212,9 @@ class Control:
         """Packets and bytes."""
         full = by_suffix(name, self._counters, "counter")
         count = Count()
-        self._do(f"counter {full}[{index}]", self._functions.counter_read, self._counters[full], index, ctypes.byref(count))
+        self._do(
+            f"counter {full}[{index}]", self._functions.counter_read, self._counters[full], index, ctypes.byref(count)
+        )
         return count.packets, count.bytes
 
     def set_meter(self, name: str, index: int, rates: Rates) -> None:

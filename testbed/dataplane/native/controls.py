@@ -42,7 +42,11 @@ class ControlFunction:
         return self._expressions.dereferenced
 
     def lines(self) -> list[str]:
-        head = [f"static void {self._pipeline.name}_control(struct context *c, struct p4_instance *s)", "{", "    (void)c, (void)s;"]
+        head = [
+            f"static void {self._pipeline.name}_control(struct context *c, struct p4_instance *s)",
+            "{",
+            "    (void)c, (void)s;",
+        ]
         if self._pipeline.start is None:
             return [*head, "}", ""]
         lines = [f"    goto {self._label(self._pipeline.start)};"]

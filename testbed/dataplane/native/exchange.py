@@ -11,7 +11,6 @@ from testbed.dataplane.native.control import Control
 from testbed.dataplane.native.library import LOG, CloneSession, Frame, Replica, load_exchange, load_program
 
 
-
 class Exchange:
     """A context manager; `control` fills its tables. Compiles the program unless the cache has it."""
 

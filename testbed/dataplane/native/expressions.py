@@ -8,8 +8,8 @@ mask), sums, products, left shifts and bit operations are computed modulo a powe
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from testbed.dataplane.bmv2json import HeaderType, JsonError, Term
-from testbed.dataplane.native.layout import Layout, load_bits
+from testbed.dataplane.bmv2json import Field, HeaderType, JsonError, Term
+from testbed.dataplane.native.layout import Layout, kept_bits, load_bits, pattern
 from testbed.dataplane.native.numbers import (
     I64,
     I128,
@@ -277,27 +277,50 @@ class Expressions:
     # Places
 
     def raw(self, term: Term) -> tuple[str, int, bool]:
-        """C for the stored bits of a field, parameter or lookahead, in `stored(bits)`; its bits; whether it is signed."""
+        """C for a field, parameter or lookahead as it is stored; the bits of that number; whether it is signed."""
         match term.kind:
-            case "field":
-                path, own = self.layout.field(*term.value)
-                if own.varbit:
-                    raise JsonError(f"a varbit field is not a number: {'.'.join(term.value)}")
-                return path, own.bits, own.signed
             case "local" | "runtime_data":
                 return self._parameter(term.value), self.parameters[term.value], False
             case "lookahead":
                 offset, bits = term.value
                 return load_bits(self.frame, offset, bits), bits, False
+            case _:
+                path, own = self.field(term)
+                return path, kept_bits(own), own.signed
+
+    def pattern(self, term: Term) -> tuple[str, int]:
+        """C for the bits of a term as they are in keys, and how many."""
+        if term.kind in ("local", "runtime_data", "lookahead"):
+            code, bits, _ = self.raw(term)
+            return code, bits
+        path, own = self.field(term)
+        return pattern(path, own), own.bits
+
+    def field(self, term: Term) -> tuple[str, Field]:
+        """The path of the field that a term is, and the field."""
+        match term.kind:
+            case "field":
+                path, own = self.layout.field(*term.value)
             case "stack_field" | "union_stack_field":
-                path, header_type = self._last(term)
-                own = header_type.field(term.value[-1])
-                return f"{path}.{self.layout.field_name(header_type, own.name)}", own.bits, own.signed
+                path, own = self._member(*self._last(term), term.value[-1])
             case "expression" if term.op == "access_field":
-                path, header_type = self.header(_given(term.left))
-                own = header_type.fields[_given(term.right).value]
-                return f"{path}.{self.layout.field_name(header_type, own.name)}", own.bits, own.signed
-        raise JsonError(f"a {term.kind} where a number is needed")
+                header, header_type = self.header(_given(term.left))
+                path, own = self._member(header, header_type, header_type.fields[_given(term.right).value].name)
+            case _:
+                raise JsonError(f"a {term.op or term.kind} where a number is needed")
+        if own.varbit:
+            raise JsonError(f"a varbit field is not a number: {own.name}")
+        return path, own
+
+    def _member(self, header: str, header_type: HeaderType, name: str) -> tuple[str, Field]:
+        return f"{header}.{self.layout.field_name(header_type, name)}", header_type.field(name)
+
+    def stored(self, term: Term, own: Field) -> str:
+        """C for a number as it is stored into a field."""
+        if not own.signed:
+            return self.assigned(term, own.bits)
+        code, number = self.exact(term)
+        return fitted(code, number, self.range(term), own)
 
     def _parameter(self, index: int) -> str:
         if index >= len(self.parameters):
@@ -306,7 +329,11 @@ class Expressions:
         bits = self.parameters[index]
         if bits <= 64:
             return f"data[{at}]"
-        return f"((u128)data[{at + 1}] << 64 | data[{at}])" if bits <= 128 else f"wide_words(data + {at}, {(bits + 63) // 64})"
+        return (
+            f"((u128)data[{at + 1}] << 64 | data[{at}])"
+            if bits <= 128
+            else f"wide_words(data + {at}, {(bits + 63) // 64})"
+        )
 
     def _last(self, term: Term) -> tuple[str, HeaderType]:
         """The element of a stack that was extracted last."""
@@ -345,6 +372,19 @@ class Expressions:
         number = exact(low, high)
         code = self.number(index, number)
         return f"at_{name}(c, {convert(code, number, U64)})"
+
+
+def fitted(code: str, number: Number, limits: tuple[int, int], own: Field) -> str:
+    """C for a number within limits as it is stored into a signed field: cut to its width only where it does not fit it."""
+    wanted = modular(own.bits + 1)
+    kept = wanted.literal((1 << (own.bits + 1)) - 1)
+    low, high = limits
+    if low < -(1 << (own.bits - 1)) or high >= 1 << own.bits:
+        inner = exact(min(low, -1), max(high, 0))
+        code = f"fit_{'wide' if inner.wide else inner.suffix}({convert(code, number, inner)}, {own.bits})"
+        number = inner
+    code = convert(code, number, wanted)
+    return f"wide_truncate({code}, {own.bits + 1})" if wanted.wide else f"({code} & {kept})"
 
 
 def lookaheads(terms: Sequence[Term]) -> int:

@@ -6,7 +6,7 @@ from testbed.dataplane.bmv2json import JsonError, Program, Term
 from testbed.dataplane.native.calculations import calculation
 from testbed.dataplane.native.controls import ControlFunction
 from testbed.dataplane.native.expressions import Expressions
-from testbed.dataplane.native.layout import Layout
+from testbed.dataplane.native.layout import Layout, pattern
 from testbed.dataplane.native.names import Scope, comment, string
 from testbed.dataplane.native.numbers import convert, modular, stored, stored_bytes
 from testbed.dataplane.native.parsing import ParserFunction, deparser_function
@@ -379,6 +379,7 @@ class _Generator:
             at = 0
             for term in terms:
                 path, own = self._layout.field(*term.value)
+                path = pattern(path, own)
                 count = (own.bits + 7) // 8
                 if own.bits > 128:
                     lines.append(f"        wide_store(data, {8 * at}, {8 * count}, {path});")
@@ -431,7 +432,7 @@ class _Generator:
         for state in self._program.parser.states:
             if any(t.kind == "parse_vset" and t.value == name for t in state.transitions):
                 expressions = Expressions(self._layout, frame="frame")
-                return sum((expressions.raw(k)[1] + 7) // 8 for k in state.key)
+                return sum((expressions.pattern(k)[1] + 7) // 8 for k in state.key)
         return next((v.bits + 7) // 8 for v in self._program.value_sets if v.name == name)
 
     def _headroom(self) -> int:
@@ -441,7 +442,10 @@ class _Generator:
 
     def _export(self) -> list[str]:
         program = self._program
-        digest = max((sum((self._layout.field(*t.value)[1].bits + 7) // 8 for t in ts) for _, ts in program.digests.values()), default=0)
+        digest = max(
+            (sum((self._layout.field(*t.value)[1].bits + 7) // 8 for t in ts) for _, ts in program.digests.values()),
+            default=0,
+        )
         names: Mapping[str, Iterable[str]] = {
             "tables": [t.name for t in program.tables],
             "profiles": [p.name for p in program.profiles],
@@ -458,14 +462,17 @@ class _Generator:
                 lines.append(f"static const char *const {what}_names[] = {{{', '.join(strings)}}};")
         lines += [
             "",
-            "extern __attribute__((visibility(\"default\"))) const struct p4_program p4_program;",
+            'extern __attribute__((visibility("default"))) const struct p4_program p4_program;',
             "",
             "const struct p4_program p4_program = {",
             "    .abi = P4_ABI_VERSION,",
             f"    .name = {string(program.name)},",
             "    .context_bytes = sizeof(struct context),",
             f"    .headroom_bytes = {self._headroom()},",
-            *(f"    .{what} = {{{f'{what}_names' if listed else 'NULL'}, {len(list(listed))}}}," for what, listed in names.items()),
+            *(
+                f"    .{what} = {{{f'{what}_names' if listed else 'NULL'}, {len(list(listed))}}},"
+                for what, listed in names.items()
+            ),
             "    .create = create,",
             "    .destroy = instance_destroy,",
             "    .ingress = ingress,",

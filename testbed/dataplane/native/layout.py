@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from testbed.dataplane.bmv2json import Field, Header, HeaderType, JsonError, Program
 from testbed.dataplane.native.names import Scope
-from testbed.dataplane.native.numbers import stored
+from testbed.dataplane.native.numbers import modular, stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,21 @@ def chunks(pieces: Sequence[Piece]) -> Iterable[tuple[int, list[Piece]]]:
             start, run = offset, []
     if run:
         yield start, run
+
+
+def kept_bits(field: Field) -> int:
+    """The bits in which a field is kept. A signed one has one more: BMv2 keeps an unsigned number that is written into it as
+    it is, as long as it fits the width, so that it holds -2^(n-1) to 2^n - 1."""
+    return field.bits + field.signed
+
+
+def pattern(path: str, field: Field) -> str:
+    """C for the bits of a field as they are on the wire and in keys."""
+    if not field.signed:
+        return path
+    if field.bits > 128:
+        return f"wide_truncate({path}, {field.bits})"
+    return f"({stored(field.bits)})({path} & {modular(field.bits).literal((1 << field.bits) - 1)})"
 
 
 def _mask(bits: int) -> str:
@@ -209,7 +224,7 @@ class Layout:
                 if f.varbit:
                     lines += [f"    uint16_t {name}_bytes;", f"    uint8_t {name}[{max(f.bits // 8, 1)}];"]
                 else:
-                    lines.append(f"    {stored(f.bits)} {name};{f' /* {f.bits} bits */' if f.bits % 8 else ''}")
+                    lines.append(f"    {stored(kept_bits(f))} {name}; /* {f.bits} bits{', signed' * f.signed} */")
             if header_type.name not in metadata:
                 lines.append("    uint8_t valid;")
             lines += ["};", ""]
@@ -217,8 +232,25 @@ class Layout:
             lines += [f"struct {name} {{", *(f"    {m}" for m in members), "};", ""]
         return lines
 
-    def pieces(self, header_type: HeaderType, fields: Sequence[Field], base: str = "h->") -> list[Piece]:
-        return [Piece(f"{base}{self.field_name(header_type, f.name)}", f.bits) for f in fields]
+    def _lines(self, header_type: HeaderType, fields: Sequence[Field], extract: bool) -> list[str]:
+        """Statements between the fields of `h` and the bytes at `at`."""
+        paths = [(f"h->{self.field_name(header_type, f.name)}", f) for f in fields]
+        if not extract:
+            return store_lines([Piece(pattern(path, f), f.bits) for path, f in paths], "at")
+        lines = load_lines([Piece(path, f.bits) for path, f in paths], "at")
+        for path, f in paths:
+            if f.signed:
+                number = modular(f.bits + 1)
+                extended = (
+                    f"signed{number.bits}({path}, {f.bits})" if not number.wide else f"wide_signed({path}, {f.bits})"
+                )
+                kept = number.literal((1 << (f.bits + 1)) - 1)
+                lines.append(
+                    f"{path} = wide_truncate({extended}, {f.bits + 1});"
+                    if number.wide
+                    else f"{path} = ({stored(f.bits + 1)})(({number.c}){extended} & {kept});"
+                )
+        return lines
 
     def fixed_bytes(self, header_type: HeaderType) -> int:
         """The size on the wire without a varbit field."""
@@ -247,13 +279,12 @@ class Layout:
     def _wire_function(self, header_type: HeaderType, extract: bool) -> list[str]:
         name, struct = self.type_name(header_type), self.struct(header_type)
         varbit = self.varbit(header_type)
-        lines_of = load_lines if extract else store_lines
         split = header_type.fields.index(varbit) if varbit else len(header_type.fields)
         before, after = header_type.fields[:split], header_type.fields[split + 1 :]
         before_bits = sum(f.bits for f in before)
         if before_bits % 8:
             raise JsonError(f"header type {header_type.name}: a varbit field must begin on a whole byte")
-        body = lines_of(self.pieces(header_type, before), "at")
+        body = self._lines(header_type, before, extract)
         if varbit:
             own = f"h->{self.field_name(header_type, varbit.name)}"
             if extract:
@@ -262,7 +293,7 @@ class Layout:
             else:
                 body += [f"memcpy(at + {before_bits // 8}, {own}, {own}_bytes);"]
                 body += [f"at += {before_bits // 8} + {own}_bytes;"]
-            body += lines_of(self.pieces(header_type, after), "at")
+            body += self._lines(header_type, after, extract)
         tail = sum(f.bits for f in after) // 8 if varbit else before_bits // 8
         if extract:
             size = ", uint32_t bytes" if varbit else ""

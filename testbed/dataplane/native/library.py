@@ -66,7 +66,10 @@ class ProgramTable(ctypes.Structure):
         *((name, Names) for name in ("tables", "profiles", "registers", "counters", "meters", "value_sets", "digests")),
         ("create", c_void_p),
         ("destroy", c_void_p),
-        *((name, c_void_p) for name in ("ingress", "resubmit", "recirculate", "clone_ingress", "egress", "clone_egress")),
+        *(
+            (name, c_void_p)
+            for name in ("ingress", "resubmit", "recirculate", "clone_ingress", "egress", "clone_egress")
+        ),
         ("deparse", c_void_p),
         ("digest_read", c_void_p),
         ("digest_bytes", c_size_t),

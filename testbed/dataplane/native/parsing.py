@@ -156,11 +156,11 @@ class ParserFunction:
     def _transitions(self, state: State) -> list[str]:
         peeked = (lookaheads(state.key) + 7) // 8
         lines = self._fail("PacketTooShort", f"left < {peeked}") if peeked else []
-        keys = [self._expressions.raw(k) for k in state.key]
-        widths = [bits for _, bits, _ in keys]
+        keys = [self._expressions.pattern(k) for k in state.key]
+        widths = [bits for _, bits in keys]
         tests = [t for t in state.transitions if t.kind != "default"]
         if tests:
-            lines += [f"{stored(bits)} key{i} = {code};" for i, (code, bits, _) in enumerate(keys)]
+            lines += [f"{stored(bits)} key{i} = {code};" for i, (code, bits) in enumerate(keys)]
         if len(keys) == 1 and widths[0] <= 64 and tests and all(t.kind == "hexstr" and t.mask is None for t in tests):
             lines += self._switch(tests)
         else:
@@ -222,7 +222,9 @@ def deparser_function(layout: Layout, statements: Statements, has_updates: bool)
     for p in program.deparser_primitives:
         lines += [f"    {line}" for line in statements.of(p)]
     if has_updates:
-        lines.append("    update_checksums(s, c, packet->data + c->progress.payload, packet->length - c->progress.payload);")
+        lines.append(
+            "    update_checksums(s, c, packet->data + c->progress.payload, packet->length - c->progress.payload);"
+        )
     lines.append("    uint32_t size = 0;")
     for name in program.deparser_order:
         place = layout.place(name)
@@ -236,6 +238,9 @@ def deparser_function(layout: Layout, statements: Statements, has_updates: bool)
     ]
     for name in program.deparser_order:
         place = layout.place(name)
-        lines += [f"    if ({place.path}.valid)", f"        at = emit_{layout.type_name(place.type)}(&{place.path}, at);"]
+        lines += [
+            f"    if ({place.path}.valid)",
+            f"        at = emit_{layout.type_name(place.type)}(&{place.path}, at);",
+        ]
     lines += ["    if (packet->length > c->progress.limit)", "        packet->length = c->progress.limit;"]
     return ["static void deparse(struct p4_instance *s, struct p4_packet *packet)", "{", *lines, "}", ""]

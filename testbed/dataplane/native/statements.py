@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from testbed.dataplane.bmv2json import Action, JsonError, Primitive, Program, Term
-from testbed.dataplane.native.expressions import Expressions
-from testbed.dataplane.native.layout import Layout
+from testbed.dataplane.native.expressions import Expressions, fitted
+from testbed.dataplane.native.layout import Layout, kept_bits
 from testbed.dataplane.native.names import Scope, comment, string
-from testbed.dataplane.native.numbers import U64, U128, convert, modular, stored
+from testbed.dataplane.native.numbers import U64, U128, Number, convert, modular, stored
 
 
 @dataclass(slots=True)
@@ -77,16 +77,26 @@ class Statements:
 
     # Assignments
 
-    def _store(self, target: Term, code: str) -> list[str]:
-        path, bits, _ = self.expressions.raw(target)
-        return [f"{path} = {code};" if bits > 128 else f"{path} = ({stored(bits)}){code};"]
+    def _store(self, target: Term, code: str, number: Number, bits: int) -> list[str]:
+        """Store a number of at most `bits` bits that is not negative."""
+        path, own = self.expressions.field(target)
+        wanted = modular(kept_bits(own))
+        if own.signed:
+            code = fitted(code, number, (0, (1 << bits) - 1), own)
+        else:
+            code = convert(code, number, wanted)
+            if bits > own.bits and own.bits not in (8, 16, 32, 64, 128):
+                ones = wanted.literal((1 << own.bits) - 1)
+                code = f"wide_truncate({code}, {own.bits})" if wanted.wide else f"({code} & {ones})"
+        return [f"{path} = {code};" if wanted.wide else f"{path} = ({stored(kept_bits(own))}){code};"]
 
     def _assign(self, p: Primitive) -> list[str]:
         target, value = p.arguments
         if target.kind == "field" and target.value[1] == "$valid$":
             raise JsonError("the validity of a header is assigned like a field")
-        _, bits, _ = self.expressions.raw(target)
-        return self._store(target, self.expressions.assigned(value, bits))
+        path, own = self.expressions.field(target)
+        bits = kept_bits(own)
+        return [f"{path} = {'' if bits > 128 else f'({stored(bits)})'}{self.expressions.stored(value, own)};"]
 
     def _assign_varbit(self, p: Primitive) -> list[str]:
         (to, _), (of, _) = (self.layout.field(*a.value) for a in p.arguments)
@@ -204,22 +214,13 @@ class Statements:
         bits = self.numbers.register_bits[array.value]
         number, kind = self.numbers.registers[array.value], stored(bits)
         zero = "(struct wide){{0}}" if bits > 128 else "0"
-        _, target_bits, _ = self.expressions.raw(target)
         read = f"i < s->type->registers[{number}].size ? (({kind} *)(void *)s->registers[{number}])[i] : {zero}"
-        source, wanted = modular(bits), modular(target_bits)
-        cell = f"({source.c})cell" if not source.wide else "cell"
-        narrowed = convert(cell, source, wanted)
-        if bits > target_bits and target_bits not in (8, 16, 32, 64, 128):
-            narrowed = (
-                f"wide_truncate({narrowed}, {target_bits})"
-                if wanted.wide
-                else f"({narrowed} & {wanted.literal((1 << target_bits) - 1)})"
-            )
+        cell = modular(bits)
         return [
             "{",
             f"    uint64_t i = {self._u64(index)};",
-            f"    {kind} cell = {read};",
-            *(f"    {line}" for line in self._store(target, narrowed)),
+            f"    {cell.c} cell = {read};",
+            *(f"    {line}" for line in self._store(target, "cell", cell, bits)),
             "}",
         ]
 
@@ -244,29 +245,21 @@ class Statements:
     def _meter(self, p: Primitive) -> list[str]:
         array, index, target = p.arguments
         call = f"meter_execute(s, {self.numbers.meters[array.value]}, {self._u64(index)}, &c->progress)"
-        return self._store(target, call)
+        return self._store(target, f"(uint64_t){call}", U64, 2)
 
     def _hash(self, p: Primitive) -> list[str]:
         target, base, calculation, size = p.arguments
-        _, bits, _ = self.expressions.raw(target)
         narrow = all(self.expressions.range(t)[1] < 1 << 64 for t in (base, size))
         number = U64 if narrow else U128
-        function = "hash_within" if narrow else "hash_within128"
         value = f"{self.numbers.calculations[calculation.value]}(s, c, NULL, 0)"
-        code = f"{function}({self.expressions.number(base, number, number.bits)}, {value}, "
-        code += f"{self.expressions.number(size, number, number.bits)})"
-        wanted = modular(bits)
-        code = convert(code, number, wanted)
-        if bits in (8, 16, 32, 64, 128) or wanted.wide:
-            return self._store(target, code)
-        return self._store(target, f"({code} & {wanted.literal((1 << bits) - 1)})")
+        low, count = (self.expressions.number(t, number, number.bits) for t in (base, size))
+        code = f"{'hash_within' if narrow else 'hash_within128'}({low}, {value}, {count})"
+        return self._store(target, code, number, number.bits)
 
     def _random(self, p: Primitive) -> list[str]:
         target, low, high = p.arguments
-        _, bits, _ = self.expressions.raw(target)
-        code = convert(f"random_between(s, {self._u64(low)}, {self._u64(high)})", U64, modular(bits))
-        mask = "" if bits in (8, 16, 32) or bits >= 64 else f" & {modular(bits).literal((1 << bits) - 1)}"
-        return self._store(target, f"({code}{mask})" if mask else code)
+        code = f"random_between(s, {self._u64(low)}, {self._u64(high)})"
+        return self._store(target, code, U64, 64)
 
     # Messages
 

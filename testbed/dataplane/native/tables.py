@@ -65,7 +65,7 @@ def table_layout(table: Table, number: int, expressions: Expressions) -> TableLa
         if key.target.kind == "header":
             code, bits = f"{expressions.header(key.target)[0]}.valid", 1
         else:
-            code, bits, _ = expressions.raw(key.target)
+            code, bits = expressions.pattern(key.target)
         if key.mask is not None and bits <= 64:
             code = f"({code} & {modular(bits).literal(key.mask)})"
         if offset % 64 + bits > 64 and offset % 64:
@@ -132,7 +132,9 @@ def _actions(program: Program, ids: Sequence[int], name: str) -> list[str]:
         if widths:
             lines.append(f"static const uint16_t {name}_{i}[] = {{{widths}}};")
         count = len(program.actions[action].parameters)
-        entries.append(f"    {{{count}, {f'{name}_{i}' if widths else 'NULL'}}}, {comment(program.actions[action].name)}")
+        entries.append(
+            f"    {{{count}, {f'{name}_{i}' if widths else 'NULL'}}}, {comment(program.actions[action].name)}"
+        )
     return [*lines, f"static const struct action_type {name}[] = {{", *entries, "};"] if entries else lines
 
 
@@ -219,4 +221,3 @@ def _entries(program: Program, layout: TableLayout) -> list[str]:
             f"{{P4_CALL_ACTION, {action}, (const uint8_t[]){{{_c_bytes(data)}}}}}}},"
         )
     return [*lines, "};"]
-

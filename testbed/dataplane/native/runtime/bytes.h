@@ -210,4 +210,17 @@ static inline i128 signed128(u128 value, unsigned width)
     return (i128)(value << (128 - width)) >> (128 - width);
 }
 
+/* A number as a signed field of `width` bits keeps it: cut to the width only where it does not fit. */
+static inline int64_t fit_i64(int64_t value, unsigned width)
+{
+    bool fits = value >= -(INT64_C(1) << (width - 1)) && (uint64_t)(value < 0 ? 0 : value) >> width == 0;
+    return fits ? value : signed64((uint64_t)value, width);
+}
+
+static inline i128 fit_i128(i128 value, unsigned width)
+{
+    bool fits = value >= -((i128)1 << (width - 1)) && (u128)(value < 0 ? 0 : value) >> width == 0;
+    return fits ? value : signed128((u128)value, width);
+}
+
 #endif

@@ -198,4 +198,11 @@ static inline void wide_store(uint8_t *bytes, unsigned offset, unsigned width, s
     }
 }
 
+static inline struct wide fit_wide(struct wide value, unsigned width)
+{
+    struct wide top = wide_shr(value, width), below = wide_shr(value, width - 1);
+    bool fits = wide_compare(top, wide_of_u128(0)) == 0 || wide_compare(below, wide_of_i128(-1)) == 0;
+    return fits ? value : wide_signed(value, width);
+}
+
 #endif

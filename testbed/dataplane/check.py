@@ -165,14 +165,17 @@ class _ProgramChecker(ParserChecker):
     def _action_declaration(self, node: ast.Action) -> None:
         with self.scope(Place.ACTION):
             self._parameters(node.parameters)
-            self._check_order(node)
+            self._check_action_parameters(node)
             with self.returning(VOID):
                 self.block(node.body)
         self.declare(node)
 
-    def _check_order(self, node: ast.Action) -> None:
+    def _check_action_parameters(self, node: ast.Action) -> None:
         data = None
         for parameter in node.parameters:
+            type_ = self.checked.types[parameter]
+            if isinstance(type_, types.Integer | types.ExternType | types.BlockType | types.String):
+                self.diagnostics.error(parameter.span, f"an action cannot have a parameter of type {type_}")
             if parameter.direction is ast.Direction.NONE:
                 data = parameter
             elif data is not None:
@@ -181,6 +184,10 @@ class _ProgramChecker(ParserChecker):
 
     def _block_parameters(self, node: ast.Parser | ast.Control) -> None:
         self._parameters(node.parameters)
+        for parameter in node.parameters:
+            if isinstance(self.checked.types[parameter], types.BlockType):
+                what = "a parser or control is given to a constructor, not to apply"
+                self.diagnostics.error(parameter.span, what)
         self._parameters(node.constructor_parameters)
         for parameter in node.constructor_parameters:
             if parameter.direction is not ast.Direction.NONE:
@@ -190,19 +197,23 @@ class _ProgramChecker(ParserChecker):
     def _parser(self, node: ast.Parser) -> None:
         with self.scope(Place.PARSER):
             self._block_parameters(node)
-            for member in node.locals:
-                self._annotations(member)
-                match member:
-                    case ast.Constant():
-                        self.constant(member)
-                    case ast.Variable():
-                        self.variable(member)
-                    case ast.Instance():
-                        self.instance(member)
-                    case ast.ValueSet():
-                        self._value_set(member)
-            self.states(node)
+            with self.scope():
+                for member in node.locals:
+                    self._parser_local(member)
+                self.states(node)
         self.declare(node)
+
+    def _parser_local(self, node: ast.ParserLocal) -> None:
+        self._annotations(node)
+        match node:
+            case ast.Constant():
+                self.constant(node)
+            case ast.Variable():
+                self.variable(node)
+            case ast.Instance():
+                self.instance(node)
+            case ast.ValueSet():
+                self._value_set(node)
 
     def _value_set(self, node: ast.ValueSet) -> None:
         element: Type = self.value_type(node.type, "a value set")
@@ -213,22 +224,26 @@ class _ProgramChecker(ParserChecker):
     def _control(self, node: ast.Control) -> None:
         with self.scope(Place.CONTROL):
             self._block_parameters(node)
-            for member in node.locals:
-                self._annotations(member)
-                match member:
-                    case ast.Constant():
-                        self.constant(member)
-                    case ast.Variable():
-                        self.variable(member)
-                    case ast.Instance():
-                        self.instance(member)
-                    case ast.Action():
-                        self._action_declaration(member)
-                    case ast.Table():
-                        self.table(member)
-            with self.scope(Place.APPLY), self.returning(VOID):
-                self.block(node.body)
+            with self.scope():
+                for member in node.locals:
+                    self._control_local(member)
+                with self.scope(Place.APPLY), self.returning(VOID):
+                    self.block(node.body)
         self.declare(node)
+
+    def _control_local(self, node: ast.ControlLocal) -> None:
+        self._annotations(node)
+        match node:
+            case ast.Constant():
+                self.constant(node)
+            case ast.Variable():
+                self.variable(node)
+            case ast.Instance():
+                self.instance(node)
+            case ast.Action():
+                self._action_declaration(node)
+            case ast.Table():
+                self.table(node)
 
     def abstract_member(self, node: ast.Function | ast.Instance) -> None:
         if isinstance(node, ast.Instance):

@@ -104,35 +104,34 @@ class CallChecker(ExpressionChecker):
         if declaration.constructor_parameters:
             hint = f"declare an instance: {declaration.name}(...) name;"
             self.diagnostics.error(node.span, f"{declaration.name} needs arguments to be made", hint)
-        return self._apply(node, declaration, None)
+        return self._apply(node, declaration, None, {})
 
     def _block_apply(self, node: ast.Call, callee: ast.Member, type_: types.BlockType) -> Type:
         if callee.name != "apply" or isinstance(type_.declaration, ast.Package):
             self.diagnostics.error(callee.name_span, f"{type_} has no method {callee.name!r}")
             return self._failed(node.arguments)
-        return self._apply(node, type_.declaration, callee.target)
+        outer = dict(zip(map(TypeVariable, _type_parameters(type_.declaration)), type_.arguments, strict=False))
+        return self._apply(node, type_.declaration, callee.target, outer)
 
     def _apply(
         self,
         node: ast.Call,
         declaration: ast.Parser | ast.Control | ast.ParserType | ast.ControlType,
         receiver: ast.Expression | None,
+        outer: Bindings,
     ) -> Type:
         is_parser = isinstance(declaration, ast.Parser | ast.ParserType)
         if self.place is not (Place.STATE if is_parser else Place.APPLY):
             what = "parsers are applied in parser states" if is_parser else "controls are applied in apply blocks"
             self.diagnostics.error(node.span, f"{what} only")
         kind = CallKind.PARSER if is_parser else CallKind.CONTROL
-        if isinstance(declaration, ast.ParserType | ast.ControlType):
-            self.diagnostics.error(node.span, "a parser or control that comes as a parameter cannot be applied yet")
-            return self._failed(node.arguments)
-        return self._invoke(node, kind, "apply", [declaration], receiver, {})
+        return self._invoke(node, kind, "apply", [declaration], receiver, outer)
 
     def _table_apply(self, node: ast.Call, callee: ast.Member, table: ast.Table) -> Type:
         if callee.name != "apply":
             self.diagnostics.error(callee.name_span, f"a table has no method {callee.name!r}, but apply")
             return self._failed(node.arguments)
-        if self.place is not Place.APPLY:
+        if self.place not in (Place.APPLY, Place.TABLE):
             self.diagnostics.error(node.span, "tables are applied in apply blocks only")
         if node.arguments:
             self.diagnostics.error(node.arguments[0].span, "apply of a table takes no arguments")
@@ -233,7 +232,7 @@ class CallChecker(ExpressionChecker):
         if not self._explicit(node, name, [TypeVariable(one) for one in variables], type_arguments, inference):
             return self._failed(arguments)
         passed = self._passed(bound, outer, inference, name)
-        if inference.unsettled:
+        if inference.unsettled and not isinstance(callee, ast.Package):
             missing = inference.unsettled[0]
             if not any(passed_type is UNKNOWN for _, _, passed_type in passed):
                 message = f"the type {missing} of {name} does not follow from its arguments"
@@ -250,7 +249,40 @@ class CallChecker(ExpressionChecker):
         constructor = callee if kind is CallKind.CONSTRUCTOR and isinstance(callee, ast.Method) else None
         self.checked.calls[node] = Invocation(kind, name, shown, receiver, bindings, settled, result, constructor)
         self._warn_if_deprecated(node, callee, name)
+        if receiver is not None and name in ("extract", "lookahead"):
+            self._check_packet_method(node, name, settled, result, receiver)
+        if kind is CallKind.EXTERN_FUNCTION and name == "static_assert":
+            self._static_assert(node, settled)
         return result
+
+    def _check_packet_method(
+        self, node: _Made, name: str, passed: Sequence[Passed], result: Type, receiver: ast.Expression
+    ) -> None:
+        packet = self.checked.types[receiver]
+        if not isinstance(packet, ExternType) or packet.declaration.name != "packet_in":
+            return
+        if name == "lookahead":
+            if types.width_bits(result) is None or _has_varbit(result):
+                self.diagnostics.error(node.span, f"lookahead takes a type of a fixed size, not {result}")
+            return
+        type_ = passed[0].type
+        place = passed[0].value.span if passed[0].value is not None else node.span
+        if type_ is UNKNOWN or isinstance(type_, TypeVariable):
+            return
+        if not types.is_header(type_):
+            self.diagnostics.error(place, f"extract reads a header, not a value of type {type_}")
+        elif len(_varbits(type_)) > 1:
+            first = _varbits(type_)[0]
+            self.diagnostics.error(first.span, f"a header with several varbit fields cannot be extracted: {type_}")
+        elif _has_varbit(type_) is not (len(passed) > 1):
+            what = "has a varbit field: say how many bits it gets" if len(passed) == 1 else "has no varbit field"
+            self.diagnostics.error(place, f"the header {type_} {what}")
+
+    def _static_assert(self, node: _Made, passed: Sequence[Passed]) -> None:
+        if passed[0].value is None or self.checked.constant(passed[0].value) is not False:
+            return
+        message = self.checked.constant(passed[1].value) if len(passed) > 1 and passed[1].value is not None else None
+        self.diagnostics.error(node.span, "static_assert fails" + (f": {message}" if message else ""))
 
     def _owner(self, callee: Callee, kind: CallKind) -> Callee:
         """For an extern's constructor the extern, else the callee."""
@@ -338,8 +370,11 @@ class CallChecker(ExpressionChecker):
         what = f"the parameter {parameter.name!r} of {name}"
         if not isinstance(passed.type, types.BlockType) and not self.converted(value, passed.type, what):
             return
-        if isinstance(passed.type, types.Tuple | types.Record) and _lacks_width(passed.type):
-            self.diagnostics.error(value.span, "the numbers in this list need a width, as in 8w5")
+        is_generic = isinstance(self.checked.types.get(parameter), TypeVariable)
+        if is_generic and parameter.direction is not ast.Direction.NONE and _lacks_width(passed.type):
+            self.diagnostics.error(value.span, f"{what} needs a width: write numbers as 8w5")
+        if is_generic and isinstance(passed.type, types.Record):
+            self.diagnostics.error(value.span, f"{what} has no type", f"write {name}<type>(...)")
         if parameter.direction in (ast.Direction.OUT, ast.Direction.INOUT):
             self.check_assignable(value, f"for the {parameter.direction.value} parameter {parameter.name!r} of {name}")
         elif _wants_static(parameter, kind) and not self.is_static(value):
@@ -347,7 +382,7 @@ class CallChecker(ExpressionChecker):
 
     def _result_type(self, callee: Callee, kind: CallKind, owner: Callee, bindings: Bindings) -> Type:
         if kind is CallKind.CONSTRUCTOR:
-            arguments = tuple(bindings.get(TypeVariable(one), UNKNOWN) for one in _type_parameters(owner))
+            arguments = tuple(bindings.get(TypeVariable(one), TypeVariable(one)) for one in _type_parameters(owner))
             if isinstance(owner, ast.Extern):
                 return ExternType(owner, arguments)
             assert isinstance(owner, ast.Parser | ast.Control | ast.Package)
@@ -393,11 +428,7 @@ class CallChecker(ExpressionChecker):
                 if isinstance(type_, types.StructType | Stack | types.Unknown):
                     return self._not_assignable(target)
                 return "it is no variable"
-            case ast.Index(target=target):
-                if isinstance(self.checked.types.get(target), types.Tuple | types.List):
-                    return "an element of a tuple cannot be changed alone"
-                return self._not_assignable(target)
-            case ast.Slice(target=target):
+            case ast.Index(target=target) | ast.Slice(target=target):
                 return self._not_assignable(target)
         return "it is no variable"
 
@@ -406,6 +437,8 @@ class CallChecker(ExpressionChecker):
         if self.checked.constant(node) is not None or self.checked.types.get(node, UNKNOWN) is UNKNOWN:
             return True
         match node:
+            case ast.InvalidHeader() | ast.Rest():
+                return True
             case ast.Name():
                 declaration = self.checked.declaration(node)
                 if isinstance(declaration, ast.Parameter):
@@ -447,8 +480,8 @@ def _may_be_left_out(parameter: ast.Parameter) -> bool:
 
 
 def _wants_static(parameter: ast.Parameter, kind: CallKind) -> bool:
-    functions = (CallKind.FUNCTION, CallKind.EXTERN_FUNCTION, CallKind.EXTERN_METHOD)
-    return kind is CallKind.CONSTRUCTOR or (parameter.direction is ast.Direction.NONE and kind in functions)
+    externs = (CallKind.EXTERN_FUNCTION, CallKind.EXTERN_METHOD)
+    return kind is CallKind.CONSTRUCTOR or (parameter.direction is ast.Direction.NONE and kind in externs)
 
 
 def _accepts(parameters: Sequence[ast.Parameter], arguments: Sequence[ast.Argument]) -> bool:
@@ -457,6 +490,22 @@ def _accepts(parameters: Sequence[ast.Parameter], arguments: Sequence[ast.Argume
     names = [parameter.name for parameter in parameters]
     given = {one.name if one.name is not None else names[position] for position, one in enumerate(arguments)}
     return given <= set(names) and all(one.name in given or _may_be_left_out(one) for one in parameters)
+
+
+def _varbits(type_: Type) -> list[ast.Field]:
+    if not isinstance(type_, types.StructType):
+        return []
+    pairs = zip(type_.declaration.fields, type_.fields, strict=False)
+    return [field for field, (_, inner) in pairs if isinstance(inner, types.Varbits)]
+
+
+def _has_varbit(type_: Type) -> bool:
+    match type_:
+        case types.Varbits():
+            return True
+        case types.StructType(fields=fields):
+            return any(_has_varbit(one) for _, one in fields)
+    return False
 
 
 def _lacks_width(type_: Type) -> bool:

@@ -6,7 +6,7 @@ from testbed.dataplane import ast, types
 from testbed.dataplane.check_types import TypeChecker
 from testbed.dataplane.checked import Checked, EnumValue
 from testbed.dataplane.constants import default_value, fitted, fold
-from testbed.dataplane.diagnostics import did_you_mean
+from testbed.dataplane.diagnostics import Span, did_you_mean
 from testbed.dataplane.names import Place
 from testbed.dataplane.types import BOOL, INTEGER, UNKNOWN, Bits, EnumType, Stack, StructType, Type, plain
 
@@ -20,10 +20,15 @@ class ExpressionChecker(TypeChecker):
     def __init__(self, checked: Checked) -> None:
         super().__init__(checked)
         self.error_members: dict[str, ast.EnumMember] = {}
+        self.in_switch_subject = False
 
     @abstractmethod
     def call(self, node: ast.Call) -> Type:
         """Check a call; the type of its result."""
+
+    @abstractmethod
+    def is_static(self, node: ast.Expression) -> bool:
+        """Whether the value is known when compiling, constructor parameters included."""
 
     def expression(self, node: ast.Expression) -> Type:
         found = self._expression(node)
@@ -124,6 +129,9 @@ class ExpressionChecker(TypeChecker):
                 if node.name in ("hit", "miss"):
                     return BOOL
                 if node.name == "action_run":
+                    if not self.in_switch_subject:
+                        hint = "switch (table.apply().action_run) { ... }"
+                        self.diagnostics.error(node.span, "'action_run' is for switch only", hint)
                     return types.ActionRun(table)
                 self._no_member(node, target, ("hit", "miss", "action_run"))
             case types.Unknown():
@@ -285,6 +293,10 @@ class ExpressionChecker(TypeChecker):
             message = f"{operator!r} needs a width to saturate at"
             self.diagnostics.error(node.span, message, "give a number a width, as in 8w5")
             return UNKNOWN
+        values = [self.checked.constant(side) for side in (node.left, node.right)]
+        if operator in ("/", "%") and any(isinstance(value, int) and value < 0 for value in values):
+            self.diagnostics.error(node.span, f"{operator!r} does not apply to negative numbers")
+            return UNKNOWN
         if left is INTEGER and right is not INTEGER:
             self.converted(node.left, right, f"the operand of {operator!r}")
             left = right
@@ -303,15 +315,18 @@ class ExpressionChecker(TypeChecker):
         return left
 
     def _division(self, node: ast.Binary, type_: Type) -> Type:
-        values = [self.checked.constant(side) for side in (node.left, node.right)]
         if isinstance(type_, Bits) and type_.is_signed:
             self.diagnostics.error(node.span, f"{node.operator!r} does not apply to signed values ({type_})")
             return UNKNOWN
-        if values[1] == 0:
+        left, right = self.checked.constant(node.left), self.checked.constant(node.right)
+        if right == 0:
             self.diagnostics.error(node.right.span, "this divides by 0")
             return UNKNOWN
-        if any(isinstance(value, int) and value < 0 for value in values):
-            self.diagnostics.error(node.span, f"{node.operator!r} does not apply to negative numbers")
+        is_power = isinstance(right, int) and right & (right - 1) == 0
+        is_static = self.is_static(node.left) and self.is_static(node.right)
+        if not (is_power or is_static or left == 0):
+            message = f"{node.operator!r} applies to constants, or with a power of two on its right"
+            self.diagnostics.error(node.span, message, "divide with a table, or multiply and shift")
             return UNKNOWN
         return type_
 
@@ -326,7 +341,7 @@ class ExpressionChecker(TypeChecker):
         if isinstance(by, int) and by < 0:
             self.diagnostics.error(node.right.span, f"a shift by {by} makes no sense")
             return UNKNOWN
-        if isinstance(right, Bits) and right.is_signed:
+        if isinstance(right, Bits) and right.is_signed and by is None:
             hint = "cast it to bit<w>"
             self.diagnostics.error(node.right.span, f"a shift is by an unsigned number, not by {right}", hint)
             return UNKNOWN
@@ -342,6 +357,8 @@ class ExpressionChecker(TypeChecker):
         return left
 
     def _concatenation(self, node: ast.Binary, left: Type, right: Type) -> Type:
+        if left is right is types.STRING:
+            return types.STRING
         for side, type_ in ((node.left, left), (node.right, right)):
             if not isinstance(type_, Bits):
                 hint = "give the number a width, as in 8w5" if type_ is INTEGER else ""
@@ -355,23 +372,31 @@ class ExpressionChecker(TypeChecker):
         left, right = self.value(node.left), self.value(node.right)
         if UNKNOWN in (left, right):
             return BOOL
-        sides = ((node.left, left, right), (node.right, right, left))
-        for side, type_, other in sides:
-            literal = (types.Integer, types.Tuple, types.Record, types.InvalidHeaderType, types.RestType)
-            if isinstance(type_, literal) and not isinstance(other, literal):
-                self.converted(side, other, f"the operand of {node.operator!r}")
-                return BOOL
-        for side, type_, other in sides:
-            if isinstance(type_, EnumType) and type_.underlying is not None and not isinstance(other, EnumType):
-                self.checked.types[side] = type_.underlying
-                left, right = self.checked.types[node.left], self.checked.types[node.right]
+        if left != right:
+            left, right = self._aligned(node, left, right)
         if left != right:
             message = f"{node.operator!r} compares values of one type, not {left} and {right}"
             hint = "cast one of them" if isinstance(plain(left), Bits) and isinstance(plain(right), Bits) else ""
             self.diagnostics.error(node.span, message, hint)
+        elif isinstance(left, types.Record) or (
+            isinstance(left, types.Tuple) and _is_flexible(node.left, left) and _is_flexible(node.right, right)
+        ):
+            self.diagnostics.error(node.span, "these lists have no type", "cast one of them")
         elif not _comparable(left):
             self.diagnostics.error(node.span, f"values of type {left} cannot be compared")
         return BOOL
+
+    def _aligned(self, node: ast.Binary, left: Type, right: Type) -> tuple[Type, Type]:
+        """The types of two operands after implicit casts: enums to what they are made of, literals to the other's."""
+        for side, type_ in ((node.left, left), (node.right, right)):
+            if isinstance(type_, EnumType) and type_.underlying is not None:
+                self.checked.types[side] = type_.underlying
+        left, right = self.checked.types[node.left], self.checked.types[node.right]
+        if left != right and _is_flexible(node.left, left) is not _is_flexible(node.right, right):
+            literal, wanted = (node.left, right) if _is_flexible(node.left, left) else (node.right, left)
+            self.converted(literal, wanted, f"the operand of {node.operator!r}")
+            left = right = wanted
+        return left, right
 
     def _conditional(self, node: ast.Conditional) -> Type:
         if not self.expected(node.condition, BOOL, "the condition of '?:'") and isinstance(
@@ -388,8 +413,7 @@ class ExpressionChecker(TypeChecker):
                 self.diagnostics.error(node.if_true.span, message, "give a number a width, as in 8w5")
                 return UNKNOWN
             return if_true
-        literal = (types.Integer, types.Tuple, types.Record, types.InvalidHeaderType, types.RestType)
-        if isinstance(if_true, literal):
+        if _is_flexible(node.if_true, if_true):
             self.converted(node.if_true, if_false, "the value of '?:'")
             return if_false
         self.converted(node.if_false, if_true, "the value of '?:'")
@@ -410,6 +434,9 @@ class ExpressionChecker(TypeChecker):
         found = self.value(node.operand)
         if UNKNOWN in (wanted, found):
             return wanted
+        value = self.checked.constant(node.operand)
+        if wanted is BOOL and found is INTEGER and value not in (0, 1):
+            self.diagnostics.error(node.span, f"only 0 and 1 can be cast to bool, not {value}")
         if _castable(found, wanted):
             if found is INTEGER and isinstance(wanted, types.NewType | EnumType):
                 self.converted(node.operand, plain(wanted), "the cast")
@@ -420,7 +447,7 @@ class ExpressionChecker(TypeChecker):
         self.diagnostics.error(node.span, f"a value of type {found} cannot be cast to {wanted}", _way(found, wanted))
         return wanted
 
-    def converted(self, node: ast.Expression, wanted: Type, what: str) -> bool:
+    def converted(self, node: ast.Expression, wanted: Type, what: str, at: Span | None = None) -> bool:
         found = self.checked.types[node]
         if found == wanted or UNKNOWN in (found, wanted):
             return True
@@ -440,13 +467,18 @@ class ExpressionChecker(TypeChecker):
             return True
         if isinstance(found, EnumType) and found.underlying == wanted:
             return True
+        if isinstance(found, Bits) and wanted is INTEGER and self.checked.constant(node) is not None:
+            self._retype(node, wanted)
+            return True
         if self._literal_converted(node, wanted, what):
             return True
         if isinstance(found, types.Callable | types.TableType | types.ApplyResult):
             self.diagnostics.error(node.span, f"{node.span.text!r} is {found} and no value")
             return False
         if self.checked.types[node] is not UNKNOWN:
-            self.diagnostics.error(node.span, f"{what} takes {wanted}, not {found}", _way(found, wanted))
+            shown = "" if at is None else f" ({node.span.text!r} in line {node.span.line})"
+            message = f"{what} takes {wanted}, not {found}{shown}"
+            self.diagnostics.error(at or node.span, message, _way(found, wanted))
             self.checked.types[node] = UNKNOWN
         return False
 
@@ -514,6 +546,12 @@ class ExpressionChecker(TypeChecker):
         value = fold(self.checked, node, self.checked.constants.get)
         if value is not None:
             self.checked.constants[node] = value
+
+
+def _is_flexible(node: ast.Expression, type_: Type) -> bool:
+    """Whether the expression takes its type from what it is used with."""
+    literal = ast.ListExpression | ast.RecordExpression | ast.InvalidHeader | ast.Rest
+    return isinstance(node, literal) or type_ is INTEGER
 
 
 def _comparable(type_: Type) -> bool:

@@ -1,8 +1,10 @@
 """Parsers: their states, transitions and selects."""
 
+from collections.abc import Sequence
+
 from testbed.dataplane import ast, types
-from testbed.dataplane.check_tables import TableChecker
-from testbed.dataplane.diagnostics import did_you_mean
+from testbed.dataplane.check_tables import TableChecker, holds
+from testbed.dataplane.diagnostics import Span, did_you_mean
 from testbed.dataplane.names import Place
 from testbed.dataplane.types import UNKNOWN, Bits, Type, plain
 
@@ -26,7 +28,7 @@ class ParserChecker(TableChecker):
             with self.scope(Place.STATE):
                 self.statements(state.statements)
                 self._transition(state, known)
-        self._warn_of_unreachable(known)
+        self._check_ways(node, known)
 
     def _transition(self, state: ast.State, known: dict[str, ast.State]) -> None:
         match state.transition:
@@ -53,7 +55,7 @@ class ParserChecker(TableChecker):
         if not node.cases:
             self.diagnostics.warning(node.span, "the select has no cases")
         for position, case in enumerate(node.cases):
-            self._case(case, keys)
+            self._case(case, keys, node.span)
             self._target(case.state, known)
             if isinstance(case.label, ast.Anything) and position < len(node.cases) - 1:
                 after = node.cases[position + 1]
@@ -67,13 +69,13 @@ class ParserChecker(TableChecker):
         self.diagnostics.error(node.span, f"'select' does not choose by a value of type {found}")
         return UNKNOWN
 
-    def _case(self, case: ast.SelectCase, keys: list[Type]) -> None:
+    def _case(self, case: ast.SelectCase, keys: list[Type], at: Span) -> None:
         label = case.label
         if isinstance(label, ast.Anything):
             self.label(label, UNKNOWN)
             return
         if len(keys) == 1 and not isinstance(label, ast.ListExpression):
-            self._label_of_key(label, keys[0])
+            self._label_of_key(label, keys[0], at)
             return
         if isinstance(label, ast.Name):
             found = self.expression(label)
@@ -82,35 +84,31 @@ class ParserChecker(TableChecker):
                 return
         labels = label.items if isinstance(label, ast.ListExpression) else (label,)
         if len(labels) != len(keys):
-            message = f"'select' chooses by {len(keys)} values, and this label has {len(labels)}"
-            self.diagnostics.error(label.span, message)
+            shown = f"the label {label.span.text!r} in line {label.span.line}"
+            message = f"'select' chooses by {len(keys)} values, and {shown} has {len(labels)}"
+            self.diagnostics.error(at, message)
             return
         for one, key in zip(labels, keys, strict=True):
-            self._label_of_key(one, key)
+            self._label_of_key(one, key, at)
         self.checked.types[label] = types.Set(types.Tuple(tuple(keys)))
 
-    def _label_of_key(self, label: ast.Expression, key: Type) -> None:
-        self.label(label, key)
+    def _label_of_key(self, label: ast.Expression, key: Type, at: Span) -> None:
+        self.label(label, key, "a label of this select", at)
         found = self.checked.types[label]
-        if UNKNOWN in (found, key) or isinstance(found, types.Set):
+        if UNKNOWN in (found, key) or (isinstance(found, types.Set) and not isinstance(label, ast.Mask | ast.Range)):
             return
         if self.checked.constant(label) is None and not self.is_static(label):
             self.diagnostics.error(label.span, "a label must be known when compiling")
 
     def _value_set_of_tuple(self, label: ast.Name, element: Type, keys: list[Type]) -> None:
-        match element:
-            case types.Tuple(elements):
-                wanted = list(elements)
-            case types.StructType(fields=fields):
-                wanted = [one for _, one in fields]
-            case _:
-                wanted = [element]
-        if UNKNOWN not in (*wanted, *keys) and wanted != keys:
+        if not holds(element, keys):
             shown = ", ".join(map(str, keys))
             self.diagnostics.error(label.span, f"the value set holds {element}, and 'select' chooses by {shown}")
 
-    def _warn_of_unreachable(self, known: dict[str, ast.State]) -> None:
+    def _check_ways(self, node: ast.Parser, known: dict[str, ast.State]) -> None:
+        """Some way from start leads to an end, and to each state leads one."""
         reached: set[str] = set()
+        targets: set[str] = set()
         waiting = ["start"]
         while waiting:
             name = waiting.pop()
@@ -118,11 +116,28 @@ class ParserChecker(TableChecker):
             if state is None or name in reached:
                 continue
             reached.add(name)
-            match state.transition:
-                case ast.Name(name=target):
-                    waiting.append(target)
-                case ast.Select(cases=cases):
-                    waiting.extend(case.state.name for case in cases)
+            following = _following(state)
+            targets.update(following)
+            waiting.extend(following)
+        ends = any(known[name].transition is None for name in reached)
+        if "start" in known and not ends and not targets & set(BUILT_IN_STATES) and targets <= set(known):
+            self.diagnostics.error(
+                node.name_span, f"the parser {node.name} never ends: no way leads to accept or reject"
+            )
         for name, state in known.items():
             if name not in reached and "start" in known:
                 self.diagnostics.warning(state.name_span, f"no way leads from 'start' to the state {name!r}")
+
+
+def _following(state: ast.State) -> list[str]:
+    """The names of the states that may come next."""
+    match state.transition:
+        case ast.Name(name=target):
+            return [target]
+        case ast.Select(cases=cases):
+            return [*(case.state.name for case in cases), *([] if _takes_all(cases) else ["reject"])]
+    return []
+
+
+def _takes_all(cases: Sequence[ast.SelectCase]) -> bool:
+    return any(isinstance(case.label, ast.Anything) for case in cases)

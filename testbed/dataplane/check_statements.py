@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from testbed.dataplane import ast, types
 from testbed.dataplane.check_calls import CallChecker
 from testbed.dataplane.checked import Checked, Value
-from testbed.dataplane.diagnostics import did_you_mean
+from testbed.dataplane.diagnostics import Span, did_you_mean
 from testbed.dataplane.names import Place
 from testbed.dataplane.types import BOOL, UNKNOWN, VOID, Bits, Type
 
-_NO_INSTANCES = (Place.STATE, Place.ACTION, Place.FUNCTION)
+_NO_INSTANCES = (Place.STATE, Place.ACTION, Place.FUNCTION, Place.APPLY)
 
 
 class StatementChecker(CallChecker):
@@ -97,7 +97,9 @@ class StatementChecker(CallChecker):
     def _switch(self, node: ast.Switch) -> None:
         if self.place is Place.STATE:
             self.diagnostics.error(node.span, "'switch' cannot stand in a parser state", "use transition select")
+        self.in_switch_subject = isinstance(node.subject, ast.Member)
         subject = self.value(node.subject)
+        self.in_switch_subject = False
         allowed = Bits | types.EnumType | types.Error | types.ActionRun | types.Bool | types.NewType
         if subject is not UNKNOWN and not isinstance(subject, allowed):
             self.diagnostics.error(node.subject.span, f"'switch' does not choose by a value of type {subject}")
@@ -106,20 +108,23 @@ class StatementChecker(CallChecker):
         for position, case in enumerate(node.cases):
             if isinstance(case.label, ast.Anything):
                 if position != len(node.cases) - 1:
-                    self.diagnostics.error(case.label.span, "'default' is the last label")
+                    after = node.cases[position + 1].label
+                    message = f"the label {after.span.text!r} in line {after.span.line} follows 'default'"
+                    self.diagnostics.error(node.span, message, "'default' comes last")
             else:
-                self._switch_label(case.label, subject, seen)
+                self._switch_label(case.label, subject, seen, node.subject.span)
             if case.body is not None:
                 self.block(case.body)
         if node.cases and node.cases[-1].body is None:
             self.diagnostics.warning(node.cases[-1].span, "the last label has no block and does nothing")
 
-    def _switch_label(self, label: ast.Expression, subject: Type, seen: list[Value | str]) -> None:
+    def _switch_label(self, label: ast.Expression, subject: Type, seen: list[Value | str], at: Span) -> None:
         found: Value | str | None
         if isinstance(subject, types.ActionRun):
             found = self._action_label(label, subject.table)
         else:
-            if not self.expected(label, subject, "the value that is switched on"):
+            self.expression(label)
+            if not self.converted(label, subject, "a label of this switch", at):
                 return
             found = self.checked.constant(label)
             if found is None and self.checked.types[label] is not UNKNOWN:
@@ -202,6 +207,9 @@ class StatementChecker(CallChecker):
 
     def constant(self, node: ast.Constant) -> None:
         wanted = self.value_type(node.type, "a constant")
+        if isinstance(wanted, types.ExternType | types.BlockType):
+            self.diagnostics.error(node.span, f"a constant cannot have the type {wanted}")
+            wanted = UNKNOWN
         self.checked.types[node] = wanted
         self.expression(node.value)
         if self.converted(node.value, wanted, f"the constant {node.name!r}"):
@@ -244,7 +252,10 @@ class StatementChecker(CallChecker):
             return
         if isinstance(made.declaration, ast.Package) and self.place is not Place.TOP:
             self.diagnostics.error(node.span, "a package is made at the top of the program only")
-        elif isinstance(made.declaration, ast.Parser) and self.place not in (Place.PARSER, Place.TOP):
+        elif self.place is Place.TOP and not isinstance(made.declaration, ast.Package):
+            hint = "declare it in the parser or control that uses it"
+            self.diagnostics.error(node.span, "a parser or control cannot be made at the top of the program", hint)
+        elif isinstance(made.declaration, ast.Parser) and self.place is not Place.PARSER:
             self.diagnostics.error(node.span, f"no parser can be declared {self.place.value}")
         elif isinstance(made.declaration, ast.Control) and self.place is Place.PARSER:
             self.diagnostics.error(node.span, "no control can be declared in a parser")
@@ -253,7 +264,11 @@ class StatementChecker(CallChecker):
         if not isinstance(made, types.ExternType):
             return
         written = {member.name for member in node.members}
-        asked = {method.name for method in made.declaration.methods if method.is_abstract}
+        asked = {
+            method.name
+            for method in made.declaration.methods
+            if method.is_abstract and ast.annotation(method, "optional") is None
+        }
         for name in sorted(asked - written):
             self.diagnostics.error(node.span, f"{node.name} does not say what its abstract method {name!r} does")
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from testbed.dataplane import ast, types
 from testbed.dataplane.check_statements import StatementChecker
 from testbed.dataplane.checked import Checked, DontCare, MaskValue, RangeValue, Value
-from testbed.dataplane.diagnostics import did_you_mean
+from testbed.dataplane.diagnostics import Span, did_you_mean
 from testbed.dataplane.names import Place
 from testbed.dataplane.types import BOOL, UNKNOWN, Bits, Type, plain
 
@@ -41,7 +41,9 @@ class TableChecker(StatementChecker):
             if node.default_action is not None:
                 self._default_action(node.default_action, node, actions)
             self._properties(node)
-            if node.entries:
+            if node.entries and not node.key:
+                self.diagnostics.error(node.name_span, f"the table {node.name} has entries, but no key")
+            elif node.entries:
                 self._entries(node.entries, node, keys, actions)
         self.declare(node)
 
@@ -53,6 +55,7 @@ class TableChecker(StatementChecker):
             hint = "give the number a width, as in 8w5" if isinstance(found, types.Integer) else hint
             self.diagnostics.error(node.expression.span, f"a value of type {found} cannot be a key", hint)
             found = UNKNOWN
+        self._check_key_name(node)
         kind = node.match_kind
         member = self.match_kinds.get(kind.name)
         if member is None:
@@ -65,11 +68,14 @@ class TableChecker(StatementChecker):
             self.diagnostics.error(node.expression.span, f"a {kind.name} key is made of bits, and this is {found}")
         return found
 
+    def _check_key_name(self, node: ast.KeyElement) -> None:
+        if not _has_plain_name(node.expression) and ast.annotation(node, "name") is None:
+            hint = 'write ... : exact @name("some_name")'
+            self.diagnostics.error(node.expression.span, "the key has no name for the control plane", hint)
+
     # ---- actions ----
 
     def _actions(self, node: ast.Table) -> dict[ast.Action, ast.ActionRef]:
-        if not node.actions:
-            self.diagnostics.error(node.name_span, f"the table {node.name} has no actions", "actions = { NoAction; }")
         known: dict[ast.Action, ast.ActionRef] = {}
         for ref in node.actions:
             action = self._action(ref)
@@ -79,6 +85,7 @@ class TableChecker(StatementChecker):
                 self.diagnostics.error(ref.span, f"the action {ref.name.name!r} stands twice")
             known.setdefault(action, ref)
             bound = [one for one in action.parameters if one.direction is not ast.Direction.NONE]
+            self._check_data(action)
             if len(ref.arguments) > len(bound):
                 extra = ref.arguments[len(bound)]
                 message = "only parameters with a direction are bound here: the control plane gives the others"
@@ -88,6 +95,16 @@ class TableChecker(StatementChecker):
                 self.diagnostics.error(ref.span, f"{action.name} lacks an argument for {missing.name!r}")
             self._action_arguments(ref, bound, must_be_constant=False)
         return known
+
+    def _check_data(self, action: ast.Action) -> None:
+        """What the control plane gives to an action is made of bits."""
+        for parameter in action.parameters:
+            type_ = self.checked.types.get(parameter, UNKNOWN)
+            allowed = Bits | types.Bool | types.Error | types.Unknown
+            is_plain = isinstance(plain(type_), allowed) or (isinstance(type_, types.EnumType))
+            if parameter.direction is ast.Direction.NONE and not is_plain:
+                message = f"the control plane cannot give {parameter.name!r} of type {type_}"
+                self.diagnostics.error(parameter.span, message, "give its fields one by one")
 
     def _action(self, ref: ast.ActionRef) -> ast.Action | None:
         declaration = self.look_up(ref.name, "action")
@@ -149,6 +166,15 @@ class TableChecker(StatementChecker):
 
     def _default_action(self, ref: ast.ActionRef, node: ast.Table, actions: dict[ast.Action, ast.ActionRef]) -> None:
         self._chosen(ref, node, actions, "the default action")
+        self._check_use(ref, actions, "tableonly", "is for entries only")
+
+    def _check_use(
+        self, ref: ast.ActionRef, actions: dict[ast.Action, ast.ActionRef], annotation: str, why: str
+    ) -> None:
+        declaration = self.checked.declaration(ref.name)
+        listed = actions.get(declaration) if isinstance(declaration, ast.Action) else None
+        if listed is not None and ast.annotation(listed, annotation) is not None:
+            self.diagnostics.error(ref.span, f"the action {ref.name.name!r} {why} (@{annotation})")
 
     # ---- entries ----
 
@@ -166,9 +192,18 @@ class TableChecker(StatementChecker):
             elif not (len(entry.keys) == 1 and isinstance(entry.keys[0], ast.Anything)):
                 message = f"the table has {len(keys)} keys, and the entry has {len(entry.keys)}"
                 self.diagnostics.error(entry.keys[0].span.to(entry.keys[-1].span), message)
-            if entry.priority is not None:
-                self.size(entry.priority, "a priority", 0, (1 << 31) - 1)
+            self._priority(entry, node, entries)
             self._chosen(entry.action, node, actions, "the action")
+            self._check_use(entry.action, actions, "defaultonly", "is for the default action only")
+
+    def _priority(self, entry: ast.Entry, node: ast.Table, entries: Sequence[ast.Entry]) -> None:
+        if entry.priority is None:
+            if not node.are_entries_const and entry is entries[0] and any(one.priority for one in entries):
+                self.diagnostics.error(entry.span, "the first entry has no priority, but another one has")
+            return
+        if all(key.match_kind.name in ("exact", "lpm") for key in node.key):
+            self.diagnostics.error(entry.priority.span, "a table with exact and lpm keys alone has no priorities")
+        self.size(entry.priority, "a priority", 0, (1 << 31) - 1)
 
     def _entry_label(self, label: ast.Expression, kind: str, type_: Type) -> None:
         self.label(label, type_)
@@ -184,9 +219,8 @@ class TableChecker(StatementChecker):
         elif kind == "lpm" and isinstance(value, MaskValue) and not _is_prefix(value.mask, plain(type_)):
             self.diagnostics.error(label.span, "the mask of an lpm key has its ones first, then its zeros")
 
-    def label(self, node: ast.Expression, type_: Type) -> None:
-        """Check a label of a select case or entry: a value, mask, range, value set or `_`."""
-        what = "the value that is selected on"
+    def label(self, node: ast.Expression, type_: Type, what: str = "the key", at: Span | None = None) -> None:
+        """Check a label of a select case or entry: a value, mask, range, value set or `_`; blame it `at`."""
         inner = plain(type_)
         match node:
             case ast.Anything():
@@ -198,16 +232,17 @@ class TableChecker(StatementChecker):
                     self.diagnostics.error(node.span, f"masks and ranges are made of bits, and this is {type_}")
                 for part in (first, second):
                     self.expression(part)
-                    self.converted(part, inner, what)
+                    self.converted(part, inner, what, at)
                 self.checked.types[node] = types.Set(type_)
                 self._note_set(node, self.checked.constant(first), self.checked.constant(second))
                 return
         found = self.expression(node)
         if isinstance(found, types.Set):
-            if found.element != type_ and UNKNOWN not in (found.element, type_):
-                self.diagnostics.error(node.span, f"the value set holds {found.element}, and {what} is {type_}")
+            if not holds(found.element, [type_]):
+                message = f"the value set holds {found.element}, and the value that is selected on is {type_}"
+                self.diagnostics.error(node.span, message)
             return
-        self.converted(node, type_, what)
+        self.converted(node, type_, what, at)
 
     def _note_set(self, node: ast.Expression, first: Value | None, second: Value | None) -> None:
         if not isinstance(first, int) or not isinstance(second, int):
@@ -215,7 +250,7 @@ class TableChecker(StatementChecker):
         if isinstance(node, ast.Range):
             self.checked.constants[node] = RangeValue(first, second)
             if first > second:
-                self.diagnostics.error(node.span, f"the range {first} .. {second} has its ends reversed")
+                self.diagnostics.warning(node.span, f"nothing is in the range {first} .. {second}")
         else:
             self.checked.constants[node] = MaskValue(first, second)
 
@@ -224,7 +259,7 @@ class TableChecker(StatementChecker):
     def _properties(self, node: ast.Table) -> None:
         for one in node.properties:
             if one.name in _NUMBERS:
-                self.size(one.value, f"the property {one.name}", 0, (1 << 31) - 1)
+                self._number_property(one)
             elif one.name in _BOOLS:
                 self.expected(one.value, BOOL, f"the property {one.name}")
             elif one.name in _INSTANCES:
@@ -233,12 +268,57 @@ class TableChecker(StatementChecker):
                 hint = did_you_mean(one.name, _PROPERTIES)
                 self.diagnostics.warning(one.name_span, f"the property {one.name!r} has no meaning here", hint)
 
+    def _number_property(self, one: ast.Property) -> None:
+        what = f"the property {one.name}"
+        if isinstance(one.value, ast.Name) and isinstance(self.look_up(one.value), ast.Parameter):
+            self.expression(one.value)  # of the constructor: its value comes with the instance
+            if not self.is_static(one.value):
+                self.diagnostics.error(one.value.span, f"{what} must be known when compiling")
+        else:
+            self.size(one.value, what, 0, (1 << 31) - 1)
+
     def _instance_property(self, one: ast.Property) -> None:
         found = self.expression(one.value)
         wanted = _INSTANCES[one.name]
-        if found is UNKNOWN or (isinstance(found, types.ExternType) and found.declaration.name in wanted):
+        if found is UNKNOWN:
+            return
+        if isinstance(found, types.ExternType) and _plain_name(found.declaration.name) in map(_plain_name, wanted):
             return
         self.diagnostics.error(one.value.span, f"{one.name} is an {' or '.join(wanted)}, and this is {found}")
+
+
+def _plain_name(name: str) -> str:
+    """An extern's name as all architectures have it: ActionProfile of PSA is action_profile of v1model."""
+    return name.replace("_", "").lower()
+
+
+def holds(element: Type, keys: Sequence[Type]) -> bool:
+    """Whether a value set of `element` fits these keys: a struct or tuple has a field for each."""
+    parts = _parts(element)
+    return UNKNOWN in (*parts, *keys) or parts == list(keys)
+
+
+def _parts(type_: Type) -> list[Type]:
+    match type_:
+        case types.StructType(fields=fields):
+            return [part for _, one in fields for part in _parts(one)]
+        case types.Tuple(elements):
+            return [part for one in elements for part in _parts(one)]
+    return [type_]
+
+
+def _has_plain_name(node: ast.Expression) -> bool:
+    """Whether a key is named by its own text: a field, an element, a slice, a masked field, a validity."""
+    match node:
+        case ast.Name() | ast.IntLiteral() | ast.BoolLiteral():
+            return True
+        case ast.Member(target=target) | ast.Index(target=target) | ast.Slice(target=target):
+            return _has_plain_name(target)
+        case ast.Binary(operator="&", left=left, right=right):
+            return _has_plain_name(left) or _has_plain_name(right)
+        case ast.Call(callee=ast.Member(target=target, name="isValid")):
+            return _has_plain_name(target)
+    return False
 
 
 def _is_prefix(mask: int, type_: Type) -> bool:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 
 from testbed.dataplane import ast, types
 from testbed.dataplane.checked import Value
+from testbed.dataplane.diagnostics import Span
 from testbed.dataplane.lexer import MAX_WIDTH_BITS
 from testbed.dataplane.names import Names
 from testbed.dataplane.types import UNKNOWN, Bits, StructType, Type
@@ -25,8 +26,8 @@ class TypeChecker(Names, ABC):
         """Check an expression; its type."""
 
     @abstractmethod
-    def converted(self, node: ast.Expression, wanted: Type, what: str) -> bool:
-        """Give a checked expression the type `wanted` if that is possible without a cast, else report."""
+    def converted(self, node: ast.Expression, wanted: Type, what: str, at: Span | None = None) -> bool:
+        """Give a checked expression the type `wanted` if that is possible without a cast, else report (`at`)."""
 
     # ---- types as written ----
 
@@ -77,7 +78,7 @@ class TypeChecker(Names, ABC):
         return None
 
     def _sized(self, node: ast.SizedType) -> Type:
-        least = 0 if node.keyword == "bit" else 1
+        least = 1 if node.keyword == "int" else 0
         width = self.size(node.width, f"the width of {node.keyword}", least, MAX_WIDTH_BITS)
         if width is None:
             return UNKNOWN
@@ -110,7 +111,14 @@ class TypeChecker(Names, ABC):
                 self.diagnostics.error(node.span, message)
                 return UNKNOWN
             return self.named_type(declaration)
-        return self._with_arguments(self.named_type(declaration), parameters, arguments)
+        found = self._with_arguments(self.named_type(declaration), parameters, arguments)
+        if isinstance(found, StructType):
+            for name, type_ in found.fields:
+                if not _may_be_field(found.kind, type_):
+                    message = f"a {found.kind.value} has no field of type {type_}, as {name!r} of {found} would be"
+                    self.diagnostics.error(node.span, message)
+                    return UNKNOWN
+        return found
 
     def _with_arguments(
         self, found: Type, parameters: tuple[ast.TypeParameter, ...], arguments: tuple[Type, ...]
@@ -160,7 +168,7 @@ class TypeChecker(Names, ABC):
     def enum(self, node: ast.Enum) -> None:
         underlying = None
         if node.underlying is not None:
-            found = types.plain(self.type(node.underlying))
+            found = self.type(node.underlying)
             if isinstance(found, Bits):
                 underlying = found
             elif found is not UNKNOWN:

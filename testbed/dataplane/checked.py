@@ -15,7 +15,16 @@ from testbed.dataplane.diagnostics import Diagnostics
 from testbed.dataplane.types import Bindings, Type
 
 Callee: TypeAlias = (
-    ast.Function | ast.Action | ast.Method | ast.Extern | ast.Parser | ast.Control | ast.Package | ast.Table
+    ast.Function
+    | ast.Action
+    | ast.Method
+    | ast.Extern
+    | ast.Parser
+    | ast.Control
+    | ast.ParserType
+    | ast.ControlType
+    | ast.Package
+    | ast.Table
 )
 Declaration: TypeAlias = (
     ast.Declaration
@@ -91,7 +100,8 @@ class Invocation:
     """What a call does.
 
     `callee` is the declaration: for an extern method or function the Method, for a constructor the Parser, Control,
-    Package or Extern (`constructor` is then its Method), for a built-in None. `receiver` is what stands before the
+    Package or Extern (`constructor` is then its Method), for a built-in None; for `apply` of a constructor parameter
+    the ParserType or ControlType that this has. `receiver` is what stands before the
     dot: a header, a stack, an instance, a parameter of extern type; None for `apply` of a type and for plain calls.
     `passed` has all parameters in order. `type_arguments` binds the type parameters of the callee and, for methods
     and constructors, those of its extern.

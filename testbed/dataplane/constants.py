@@ -97,6 +97,8 @@ def fold(checked: Checked, node: ast.Expression, value_of: ValueOf) -> Value | N
         case ast.Range(low=low, high=high):
             least, most = value_of(low), value_of(high)
             return RangeValue(least, most) if isinstance(least, int) and isinstance(most, int) else None
+        case ast.Call(callee=ast.Name(name="static_assert")) if node in checked.calls:
+            return True
         case ast.Call(callee=ast.Member(target=target, name=name)) if node in checked.calls:
             return _size(checked.types.get(target), name)
     return None
@@ -191,6 +193,8 @@ def _binary(checked: Checked, node: ast.Binary, value_of: ValueOf) -> Value | No
         return None
     if node.operator in ("==", "!="):
         return (left == right) is (node.operator == "==")
+    if isinstance(left, str) and isinstance(right, str):
+        return left + right if node.operator == "++" else None
     if not isinstance(left, int) or not isinstance(right, int):
         return None
     type_ = plain(checked.types[node])

@@ -72,6 +72,8 @@ class Cursor:
         token = self.token
         if token.kind is Kind.END:
             return SyntaxProblem(token.span, f"the program ends where {wanted} is expected")
+        if token.kind is Kind.UNKNOWN:
+            return SyntaxProblem(token.span, f"{token.text!r} has no meaning in P4")
         found = f'"{token.text}"' if token.kind is Kind.STRING else repr(token.text)
         previous = self._tokens[self.at - 1] if self.at else token
         missing_at_end = wanted.startswith("';'") and previous.span.end_line < token.span.line

@@ -13,6 +13,7 @@ class Kind(Enum):
     INTEGER = "number"
     STRING = "string"
     SYMBOL = "symbol"
+    UNKNOWN = "what has no meaning"  # fine inside of free annotations
     END = "end of the program"
 
 
@@ -38,7 +39,7 @@ class Token:
 # A reserved word is never a name; apply, key, actions, state, entries, type and priority may be one.
 _RESERVED_WORDS = """
 abstract action bit bool break const continue control default else enum error exit extern false for header
-header_union if in inout int list match_kind out package parser return select string struct switch table this
+header_union if in inout int match_kind out package parser return select string struct switch table this
 transition true tuple typedef value_set varbit void _
 """
 RESERVED = frozenset(_RESERVED_WORDS.split())
@@ -46,7 +47,7 @@ MAX_WIDTH_BITS = 2048  # of one number; p4c has the same limit
 
 # `>>` and `>>=` are put together by the parser, because `>` also closes type arguments.
 _SYMBOLS = """
-|+|= |-|= <<= &&& |+| |-| ... .. ++ && || == != <= >= << += -= *= /= %= &= |= ^=
+|+|= |-|= <<= &&& |+| |-| ... +: .. ++ && || == != <= >= << += -= *= /= %= &= |= ^=
 ( ) { } [ ] < > , ; : . ? ! ~ + - * / % & | ^ = @ #
 """
 _TOKEN = re.compile(
@@ -69,7 +70,7 @@ _MAX_DIGITS = 4000  # Python itself refuses to read longer decimal numbers
 def tokens_of_line(
     text: str, source: Source, line: int, diagnostics: Diagnostics, start_column: int = 1
 ) -> Iterator[Token]:
-    """The tokens of one line without comments; what is none is reported and left out."""
+    """The tokens of one line without comments; numbers and strings that are wrong are reported."""
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -79,7 +80,7 @@ def tokens_of_line(
             if text[at] == '"':
                 diagnostics.error(Span(source, line, start, line, start_column + len(text)), "the string does not end")
                 return
-            diagnostics.error(span, f"{text[at]!r} has no meaning in P4")
+            yield Token(Kind.UNKNOWN, text[at], span)
             at += 1
             continue
         at = found.end()

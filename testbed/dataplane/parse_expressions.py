@@ -26,7 +26,7 @@ _LEVELS = (
 _STRENGTH = {operator: level for level, operators in enumerate(_LEVELS) for operator in operators}
 _WIDTH_STRENGTH = _STRENGTH["<<"] + 1  # in bit<...> the next `>` closes
 _BASE_TYPES = ("bool", "error", "string", "int", "match_kind", "void")
-TYPE_WORDS = ("bool", "bit", "int", "varbit", "string", "tuple", "list")
+TYPE_WORDS = ("bool", "bit", "int", "varbit", "string", "tuple")
 _OPERAND_SYMBOLS = ("(", "{", "!", "~", "-", "+")
 
 
@@ -64,6 +64,8 @@ class ExpressionParser(Cursor):
     def _annotation(self) -> ast.Annotation:
         start = self.next().span
         name = self.word().text
+        if name == "pragma":
+            return self._pragma(start)
         expressions: tuple[ast.Expression, ...] = ()
         pairs: tuple[tuple[str, ast.Expression], ...] = ()
         text = ""
@@ -80,6 +82,14 @@ class ExpressionParser(Cursor):
             self.at = opening
             text = self._balanced()
         return ast.Annotation(self.since(start), name, expressions, pairs, text)
+
+    def _pragma(self, start: Span) -> ast.Annotation:
+        """`@pragma name anything`, to the end of the line."""
+        name = self.word().text
+        words: list[str] = []
+        while self.token.kind is not Kind.END and self.token.span.line == start.line:
+            words.append(self.next().text)
+        return ast.Annotation(self.since(start), name, (), (), " ".join(words))
 
     def _closed(self, parse: Callable[[], _T]) -> tuple[_T, ...]:
         items = self.separated(parse, ")")
@@ -125,7 +135,7 @@ class ExpressionParser(Cursor):
             return ast.BaseType(start, self.next().text)
         if self.sees("_"):
             return ast.BaseType(start, self.next().text)
-        if self.sees("tuple", "list"):
+        if self.sees("tuple") or (self.sees("list") and self.peek().text == "<"):
             is_list = self.next().text == "list"
             elements = self.type_arguments()
             return ast.TupleSyntax(self.since(start), elements, is_list)
@@ -228,7 +238,7 @@ class ExpressionParser(Cursor):
         self.expect("(")
         if self.sees("error") and self.peek().text == ".":
             raise self.unexpected("a type")
-        is_sure = self.sees(*TYPE_WORDS, "error")
+        is_sure = self.sees(*TYPE_WORDS, "error") or (self.sees("list") and self.peek().text == "<")
         is_known = self.token.text in self.type_names
         type_ = self.type()
         self.expect(")")
@@ -273,6 +283,12 @@ class ExpressionParser(Cursor):
             low = self.expression()
             self.expect("]")
             return ast.Slice(self.since(target.span), target, first, low)
+        if self.take("+:"):
+            width = self.expression()
+            self.expect("]")
+            above = ast.Binary(width.span, "+", first, width)
+            high = ast.Binary(width.span, "-", above, ast.IntLiteral(width.span, 1))
+            return ast.Slice(self.since(target.span), target, high, first)
         self.expect("]")
         return ast.Index(self.since(target.span), target, first)
 
@@ -365,7 +381,9 @@ class ExpressionParser(Cursor):
             several = self.attempt(self._label_tuple)
             if several is not None:
                 return several
-        return (self.label(),)
+        label = self.label()
+        is_tuple = isinstance(label, ast.ListExpression) and label.items and not label.has_rest
+        return label.items if is_tuple and isinstance(label, ast.ListExpression) else (label,)
 
     def _label_tuple(self) -> tuple[ast.Expression, ...]:
         self.expect("(")

@@ -38,6 +38,9 @@ class TableParser(StatementParser):
                 raise SyntaxProblem(opening, "this '{' is never closed")
             self.recovering(lambda: self._property(found))
         self.next()
+        if "actions" not in found.seen:
+            hint = "it needs actions = { NoAction; }"
+            self.diagnostics.error(name.span, f"the table {name.text} has no property 'actions'", hint)
         return ast.Table(
             self.since(start),
             name.text,

@@ -347,14 +347,14 @@ class _Parser(TableParser):
         constructor_parameters = self.parameters() if self.sees("(") else ()
         opening = self.expect("{").span
         members: list[ast.ControlLocal] = []
-        while not (self.sees("apply") and self.peek().text == "{"):
+        while not (self.sees("apply") and self.peek().text in ("{", "@")):
             if self.sees("}"):
                 raise SyntaxProblem(name.span, f"the control {name.text} has no apply block")
             if self.token.kind is Kind.END:
                 raise SyntaxProblem(opening, "this '{' is never closed")
             members.extend(self.recovering(self._control_member))
         self.next()
-        body = self.block()
+        body = self.block(self.annotations())
         self.expect("}", "after the apply block")
         span = self.since(start)
         head = (name.text, name.span, annotations, parameters, constructor_parameters)

@@ -1,11 +1,9 @@
 """verify_checksum and update_checksum as calculations and checksums of the JSON."""
 
-from typing import Any
-
-from testbed.dataplane import ast, types
+from testbed.dataplane import ast
 from testbed.dataplane.checked import Invocation
 from testbed.dataplane.lower import terms
-from testbed.dataplane.lower.code import source_info
+from testbed.dataplane.lower.code import Mark, source_info
 from testbed.dataplane.lower.context import Numbered, refused
 from testbed.dataplane.lower.controls import ControlLowering
 from testbed.dataplane.lower.terms import Term
@@ -37,7 +35,7 @@ class ChecksumLowering(ControlLowering):
                 super().statement(node)
             case _:
                 raise refused(node.span, "this target can only compute checksums here")
-        if self.code and not all(_is_mark(one) for one in self.code):
+        if not all(isinstance(one, Mark) for one in self.code):
             raise refused(node.span, "this target can only compute checksums over fields here")
 
     def _under(self, condition: Term, node: ast.Statement) -> None:
@@ -51,9 +49,7 @@ class ChecksumLowering(ControlLowering):
         is_verify, has_payload = _NAMES[call.name]
         given = {one.parameter.name: one.value for one in call.passed if one.value is not None}
         data = self.value(given["data"])
-        inputs: list[Term] = []
-        for one in self.flat(data, given["data"].span):
-            inputs.append(one)
+        inputs = self.flat(data, given["data"].span)
         if has_payload:
             inputs.append({"type": "payload", "value": None})
         target = self.place(given["checksum"])
@@ -75,9 +71,3 @@ class ChecksumLowering(ControlLowering):
         )
         return None
 
-
-def _is_mark(one: Any) -> bool:
-    return type(one).__name__ == "Mark"
-
-
-_ = types

@@ -80,7 +80,8 @@ class Context:
     @property
     def stem(self) -> str:
         """The program's name for what has no name of its own."""
-        return PurePath(self.checked.program.span.source.path).stem or "program"
+        assert self.checked.main is not None
+        return PurePath(self.checked.main.span.source.path).stem
 
     def has_effects(self, node: ast.Node) -> bool:
         """Whether evaluating `node` may change what another expression reads."""

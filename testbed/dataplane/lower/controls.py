@@ -22,8 +22,6 @@ class ControlLowering(TableLowering):
         frame = self.frame_of(instance)
         frame.bindings |= bindings
         self._control(instance, frame, Scope(Label()))
-        self.mark(self.finish)
-        self.jump(self.finish)
 
     @staticmethod
     def frame_of(instance: BlockInstance) -> Frame:

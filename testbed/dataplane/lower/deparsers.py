@@ -23,6 +23,7 @@ class DeparserLowering(ControlLowering):
         self._order: list[str] = []
         self._is_plain = _is_plain(instance.declaration)
         self.run(instance, bindings)
+        self.mark(self.finish)
         primitives = linear(self.code)
         return {
             "name": "deparser",

@@ -6,14 +6,14 @@ from testbed.dataplane import ast, types
 from testbed.dataplane.checked import CallKind, DontCare, EnumValue, Invocation, MaskValue, RangeValue
 from testbed.dataplane.checked import Value as Constant
 from testbed.dataplane.diagnostics import Span
-from testbed.dataplane.lower import terms
+from testbed.dataplane.lower import terms, values
 from testbed.dataplane.lower.calls import Scope
 from testbed.dataplane.lower.code import Block, Branch, Case, Graph, Jump, Label, Primitive, Select, source_info
 from testbed.dataplane.lower.context import Context, refused
 from testbed.dataplane.lower.externs import Arguments, ExternLowering
 from testbed.dataplane.lower.frames import BlockInstance, Frame
 from testbed.dataplane.lower.instances import control_plane_name, make
-from testbed.dataplane.lower.terms import Term
+from testbed.dataplane.lower.terms import Atom, Term
 from testbed.dataplane.lower.values import Header, Indexed, Last, Next, Scalar, Struct, Text, Value, scalars_of
 
 _OWN = frozenset({"extract", "extract_VL", "set", "verify", "advance"})  # what a state does without "primitive"
@@ -334,7 +334,7 @@ class _StateWriter:
         return self._names.get(self._graph.resolved(label)) if self._graph.blocks else None
 
     def _state(self, block: Block, number: int) -> dict[str, Any]:
-        operations = [_operation(one) for one in block.primitives]
+        operations = [_operation(one) for one in _without_overwritten(block.primitives)]
         transitions: list[dict[str, Any]] = []
         key: list[Term] = []
         match block.end:
@@ -366,6 +366,36 @@ class _StateWriter:
             "transitions": transitions,
             "transition_key": key,
         }
+
+
+def _without_overwritten(primitives: list[Primitive]) -> list[Primitive]:
+    """`primitives` without the stores that a later one overwrites and nothing reads in between.
+
+    So does the reference compiler, although a packet whose parsing fails in between would show the first value.
+    """
+    kept: list[Primitive] = []
+    overwritten: set[Atom] = set()
+    for one in reversed(primitives):
+        if one.operator == "assign":
+            target = next(terms.atoms(one.parameters[0]))
+            if target in overwritten:
+                continue
+            overwritten.add(target)
+            reads = one.parameters[1:]
+        else:
+            reads = one.parameters
+        for term in reads:
+            overwritten -= {(header, name) for header, name in overwritten if _reads(term, header, name)}
+        kept.append(one)
+    return kept[::-1]
+
+
+def _reads(term: Term, header: str, name: str) -> bool:
+    if term["type"] in ("hexstr", "lookahead", "regular", "stack", "union_stack", "string", "bool"):
+        return False
+    if term["type"] not in ("field", "expression", "stack_field", "union_stack_field"):
+        return True
+    return values.overlap({(header, name)}, set(terms.atoms(term)))
 
 
 def _transition(kind: str, value: str | None, mask: str | None, following: str | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.dataplane import ast, types
-from testbed.dataplane.checked import CallKind, Checked
+from testbed.dataplane.checked import Checked
 from testbed.dataplane.constants import evaluate
 from testbed.dataplane.diagnostics import Span
 from testbed.dataplane.lower.checksums import ChecksumLowering
@@ -19,7 +19,6 @@ from testbed.dataplane.lower.parsers import ParserLowering
 from testbed.dataplane.lower.values import Struct, Value
 
 FORMAT_VERSION = [2, 23]
-_BLOCKS = ("parser", "verify checksum", "ingress", "egress", "compute checksum", "deparser")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +99,13 @@ class _Program:
             control = ControlLowering(context, self._globals)
             control.run(block, _bound(block, [headers, metadata, standard]))
             described = control.pipeline(name, number, block.declaration.name_span)
-            described["action_profiles"] = [one for one in context.profiles.items if "pipeline" not in one]
+            described["action_profiles"] = list(context.profiles.items)
             pipelines.append(described)
             context.profiles.items.clear()
         deparsing = DeparserLowering(context, self._globals)
         described = deparsing.deparser(deparser, _bound(deparser, [headers], 1), deparser.declaration.name_span)
         layout = context.layout.document()
-        path = context.checked.program.span.source.path
+        path = span.source.path
         return {
             **{key: layout[key] for key in layout if key not in ("enums", "field_aliases")},
             "field_lists": context.field_lists,
@@ -161,5 +160,3 @@ def _bound(block: BlockInstance, values: Sequence[Value], skip: int = 0) -> dict
     """The parameters of a block with their values; the first `skip` are externs."""
     return dict(zip(block.declaration.parameters[skip:], values, strict=True))
 
-
-_ = (CallKind, _BLOCKS)

@@ -11,7 +11,11 @@ from testbed.dataplane.lower.terms import Atom, Term
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number, bool, enum, error or varbit: a place (`term` is a field or runtime data) or the value `term`."""
+    """A number, bool, enum, error or varbit: a place (`term` is a field or runtime data) or the value `term`.
+
+    Runtime data are read as the control plane's bits, without sign even where the parameter is signed: so does the
+    reference pair, and programs are tested against that.
+    """
 
     term: Term
     type: types.Type
@@ -23,8 +27,6 @@ class Scalar:
             return self.term
         if isinstance(plain, types.Bool):
             return terms.to_truth(self.term)
-        if isinstance(plain, types.Bits) and plain.is_signed and self.term["type"] == "runtime_data":
-            return terms.wrapped(self.term, plain)  # the control plane's bits have no sign
         return self.term
 
 

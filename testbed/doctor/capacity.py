@@ -39,6 +39,8 @@ _DELAY = "2ms"  # of a link: enough to hide what a switch takes
 
 def capabilities(say: Callable[[str], None]) -> Capabilities:
     """This machine's, measured now if they never were; raises MachineLacks without root."""
+    if os.geteuid() != 0:
+        raise MachineLacks("emulation needs root", hint="run it with sudo")
     known = load_capabilities()
     if known is None:
         say("measuring what this machine carries (once)")

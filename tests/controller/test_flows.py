@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .parts import FOLDER, Datapath, entry, module, printed
+from tests.controller.parts import FOLDER, Datapath, entry, module, printed
 
 COOKIE = "cookie:0x7e57bed"
 

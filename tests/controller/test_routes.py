@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from .parts import entry, module, plan_json
+from tests.controller.parts import entry, module, plan_json
 
 THERE, HOST = "10.0.1.0/24", "10.0.0.9/32"
 

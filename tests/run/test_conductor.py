@@ -9,8 +9,7 @@ import pytest
 from testbed.errors import RunFailed
 from testbed.run.channel import Channel, Hub, Message
 from testbed.run.conductor import Conductor, LimitReached
-
-from .ranks import DIE, LIMIT_S, FakeRanks, Script, obedient, ready
+from tests.run.ranks import DIE, LIMIT_S, FakeRanks, Script, obedient, ready
 
 SHORT_S = 0.05
 

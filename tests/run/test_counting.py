@@ -5,12 +5,12 @@ from functools import reduce
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.results.synthetic import a_link, a_plan, a_spec
 
 from testbed.emulation.links import LinkCounters
 from testbed.plan.model import Plan
 from testbed.results.samples import LinkRow, PacketTotals
 from testbed.run.counting import frames_from_hosts, link_rows, packet_totals, peak, risen
+from tests.results.synthetic import a_link, a_plan, a_spec
 
 
 def planned(transport: str = "roce", dilation: int = 10) -> Plan:

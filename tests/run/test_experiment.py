@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.results.synthetic import a_samples
 
 from testbed.emulation.state import RunState, runs
 from testbed.errors import Interrupted, MachineLacks, RunFailed, TestbedError, UsageError
@@ -19,6 +18,7 @@ from testbed.run import experiment
 from testbed.run.experiment import Outcome, run_experiment
 from testbed.spec.reader import read_experiment
 from testbed.spec.sweep import Point
+from tests.results.synthetic import a_samples
 
 SPEC = """\
 name: tried

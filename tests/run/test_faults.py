@@ -11,7 +11,6 @@ from tempfile import mkdtemp
 from typing import Any
 
 import pytest
-from tests.results.synthetic import a_plan, a_spec
 
 from testbed.plan.model import Plan
 from testbed.results.rundir import RunDirectory
@@ -20,6 +19,7 @@ from testbed.run.conductor import Conductor
 from testbed.run.faults import FaultTimeline
 from testbed.stress.draws import TimedFault
 from testbed.topology.graph import LinkParameters
+from tests.results.synthetic import a_plan, a_spec
 
 LIMIT_S = 10.0
 SLOW = LinkParameters(rate_bps=1000)

@@ -12,8 +12,7 @@ from testbed.results.samples import IterationRow
 from testbed.run.channel import Message
 from testbed.run.iterations import Hooks, Iterations, Measured
 from testbed.spec.model import WorkloadSpec
-
-from .ranks import DIE, FakeRanks, Script, done, obedient
+from tests.run.ranks import DIE, FakeRanks, Script, done, obedient
 
 DILATION = 10
 BASE_RTT_NS = 100_000

@@ -371,7 +371,8 @@ class CallChecker(ExpressionChecker):
         if not isinstance(passed.type, types.BlockType) and not self.converted(value, passed.type, what):
             return
         is_generic = isinstance(self.checked.types.get(parameter), TypeVariable)
-        if is_generic and parameter.direction is not ast.Direction.NONE and _lacks_width(passed.type):
+        takes_value = parameter.direction is not ast.Direction.NONE or kind is CallKind.FUNCTION
+        if is_generic and takes_value and _lacks_width(passed.type):
             self.diagnostics.error(value.span, f"{what} needs a width: write numbers as 8w5")
         if is_generic and isinstance(passed.type, types.Record):
             self.diagnostics.error(value.span, f"{what} has no type", f"write {name}<type>(...)")

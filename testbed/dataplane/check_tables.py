@@ -230,9 +230,13 @@ class TableChecker(StatementChecker):
             case ast.Mask(value=first, mask=second) | ast.Range(low=first, high=second):
                 if not isinstance(inner, Bits) and inner is not UNKNOWN:
                     self.diagnostics.error(node.span, f"masks and ranges are made of bits, and this is {type_}")
-                for part in (first, second):
-                    self.expression(part)
-                    self.converted(part, inner, what, at)
+                sides = [self.expression(part) for part in (first, second)]
+                if sides[0] != sides[1] and all(isinstance(plain(one), Bits) for one in sides):
+                    message = f"the two sides of {node.span.text!r} differ: {sides[0]} and {sides[1]}"
+                    self.diagnostics.error(node.span, message)
+                else:
+                    for part in (first, second):
+                        self.converted(part, inner, what, at)
                 self.checked.types[node] = types.Set(type_)
                 self._note_set(node, self.checked.constant(first), self.checked.constant(second))
                 return

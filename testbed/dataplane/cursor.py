@@ -75,13 +75,10 @@ class Cursor:
         if token.kind is Kind.UNKNOWN:
             return SyntaxProblem(token.span, f"{token.text!r} has no meaning in P4")
         found = f'"{token.text}"' if token.kind is Kind.STRING else repr(token.text)
-        previous = self._tokens[self.at - 1] if self.at else token
-        missing_at_end = wanted.startswith("';'") and previous.span.end_line < token.span.line
-        if missing_at_end and previous.span.source is token.span.source:
-            end = previous.span
-            place = Span(end.source, end.end_line, end.end_column, end.end_line, end.end_column + 1)
-            return SyntaxProblem(place, f"{wanted} is missing here")
         hint = f"{token.text} is a reserved word" if wanted.startswith("a name") and token.text in RESERVED else ""
+        before = self._tokens[self.at - 1].span if self.at else token.span
+        if wanted.startswith("';'") and before.source is token.span.source and before.end_line < token.span.line:
+            hint = f"it is missing at the end of line {before.end_line}"
         return SyntaxProblem(token.span, f"{found} where {wanted} is expected", hint)
 
     def sees_name(self, ahead: int = 0) -> bool:

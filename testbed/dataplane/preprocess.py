@@ -56,8 +56,9 @@ def preprocess(
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     source = reader.read(path, text, 0)
-    last = len(source.lines)
-    end = Span(source, max(1, last), len(source.lines[-1]) + 1 if last else 1, max(1, last), 1)
+    last = max((at for at, line in enumerate(source.lines, 1) if line.strip()), default=1)
+    column = len(source.lines[last - 1]) + 1
+    end = Span(source, last, column, last, column + 1)
     return [*reader.tokens, Token(Kind.END, "", end)]
 
 

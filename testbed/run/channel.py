@@ -51,6 +51,11 @@ class Channel:
         channel.send({"hello": role, "pid": os.getpid(), **hello})
         return channel
 
+    @property
+    def queued(self) -> bool:
+        """Whether messages were read already that nobody has taken yet."""
+        return bool(self._inbox)
+
     def fileno(self) -> int:
         return self._socket.fileno()
 
@@ -133,7 +138,6 @@ class Hub:
         self._listener.bind(str(path))
         self._listener.listen(1024)
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
         self.channels: list[Channel] = []
 
     def accept(self, timeout_s: float) -> Channel | None:
@@ -152,13 +156,13 @@ class Hub:
 
     def wait(self, timeout_s: float) -> Iterator[tuple[Channel, list[Message]]]:
         """Messages of all channels, at the latest after `timeout_s`; a closed one comes once, with `closed` set."""
-        for key, _ in self._selector.select(timeout_s):
-            if key.data is not None:
-                channel: Channel = key.data
-                messages = channel.poll()
-                if channel.closed:
-                    self.drop(channel)
-                yield channel, messages
+        queued = [channel for channel in self.channels if channel.queued]  # e.g. what came together with the hello
+        ready: list[Channel] = [key.data for key, _ in self._selector.select(0 if queued else timeout_s)]
+        for channel in dict.fromkeys([*queued, *ready]):
+            messages = channel.poll()
+            if channel.closed:
+                self.drop(channel)
+            yield channel, messages
 
     def drop(self, channel: Channel) -> None:
         if channel in self.channels:

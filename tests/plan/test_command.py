@@ -41,6 +41,7 @@ def test_the_outline_names_all_parts(spec: Path, capsys: pytest.CaptureFixture[s
         "assumed; `testbed doctor` measures it",
         "load asks for",
         "timing asks for",
+        "switches ask for",
         "6 iterations at the bound",
     ):
         assert words in text
@@ -50,7 +51,7 @@ def test_a_large_plan_stays_short(spec: Path, capsys: pytest.CaptureFixture[str]
     big = ["-S", "topology.k=8", "-S", "workers.count=128", "-S", "workload.algorithm=halving-doubling"]
     assert run(["plan", str(spec), *big]) == 0
     text = capsys.readouterr().out
-    assert len(text.splitlines()) < 60
+    assert len(text.splitlines()) < 65
     assert "112 more" in text
 
 
@@ -61,7 +62,7 @@ def test_json_is_the_plan_and_more(spec: Path, capsys: pytest.CaptureFixture[str
     assert plan.spec.seed == 3
     assert data["runs"] == 3
     assert data["machine"]["measured"] is False
-    assert len(data["dilation_reasons"]) == 2
+    assert len(data["dilation_reasons"]) == 3  # load, timing, switches
     assert data["schedule"][0] == {
         "first": 0, "last": 0, "op": "reduce", "messages": 2, "bytes": 65536, "largest_bytes": 32768,
     }  # fmt: skip

@@ -1,5 +1,6 @@
 """Placement, drivers, MACs, failing cables, paths, dilation: each rule of the contract and the design."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -170,7 +171,17 @@ def test_dilation_is_the_least_that_both_limits_allow() -> None:
     assert load == 1 or prediction.packet_hops_per_s / (load - 1) > STOCK.packet_hops_per_s / 2
     assert 2 * STOCK.path_excess_ns <= 0.1 * prediction.base_rtt_ns * timing
     assert 2 * STOCK.path_excess_ns > 0.1 * prediction.base_rtt_ns * (timing - 1)
-    assert len(explained.reasons) == 2
+    assert len(explained.reasons) == 3
+
+
+def test_delays_hide_what_switches_take() -> None:
+    """Ten switches there and back on the longest path, behind ten of its twelve links."""
+    slow = replace(STOCK, switch_ns=3_000_000)
+    made = planned(slow, workers={"count": 8, "placement": "spread"}, workload={"size": "256KiB"})
+    factor = explain_dilation(made, slow).by_switches
+    assert made.dilation == factor
+    hidden_ns = made.prediction.base_rtt_ns * (10 / 12 + 0.1)
+    assert hidden_ns * (factor - 1) < 10 * 3_000_000 <= hidden_ns * factor
 
 
 def test_dilation_as_the_spec_says_and_none_in_simulation() -> None:

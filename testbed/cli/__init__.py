@@ -42,10 +42,11 @@ VERBS = (
     Verb("compare", "compare", "Runs side by side, with ratios and their intervals."),
     Verb("list", "list", "What can be named in a spec."),
     Verb("schedule", "schedule", "A collective's schedule: its steps and its proof."),
+    Verb("p4", "p4", "Compile switch programs and test them with packets."),
     Verb("status", "status", "What runs now."),
     Verb("clean", "clean", "Remove what dead runs left behind."),
 )
-NOT_BUILT = ("sweep", "p4", "trace", "remote")
+NOT_BUILT = ("sweep", "trace", "remote")
 _VERBOSITY = {"-q": "quiet", "--quiet": "quiet", "-v": "verbose", "--verbose": "verbose"}
 _ClickException = typer.BadParameter.__mro__[2]  # click's own or the copy that newer typers bring
 

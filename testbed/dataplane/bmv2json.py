@@ -1,6 +1,7 @@
 """A typed view of BMv2 JSON (format 2.x, ours or p4c's): what the native back end reads.
 
-Expressions and primitive arguments become `Term`s; names are resolved to objects where the back end needs more than the name.
+Expressions and primitive arguments become `Term`s; names are resolved to objects where the back end needs more than
+the name.
 """
 
 import json
@@ -76,9 +77,9 @@ class UnionStack:
 class Term:
     """A "type value object": an operand, or an operation on operands.
 
-    `value` by `kind`: field (header, field) · hexstr int · bool · expression: None · local and runtime_data int · lookahead
-    (bit offset, bits) · stack_field (stack, field) · union_stack_field (stack, member, field) · string str · parameters_vector
-    tuple of terms · any named thing: its name.
+    `value` by `kind`: field (header, field) · hexstr int · bool · expression: None · local and runtime_data int ·
+    lookahead (bit offset, bits) · stack_field (stack, field) · union_stack_field (stack, member, field) · string str ·
+    parameters_vector tuple of terms · any named thing: its name.
     """
 
     kind: str
@@ -403,15 +404,13 @@ def number(text: str) -> int:
 
 def term(document: Json) -> Term:
     """The term of a type value object."""
-    kind, value = document["type"], document.get("value")
+    kind: str = document["type"]
+    value: Any = document.get("value")
     if kind == "expression":
         if "op" not in value:  # expressions are wrapped once or twice
             return term(value)
-        sides = {
-            name: None if value.get(key) is None else _side(value[key])
-            for name, key in (("left", "left"), ("right", "right"), ("condition", "cond"))
-        }
-        return Term("expression", None, value["op"], **sides)
+        left, right, condition = (_side(value.get(key)) for key in ("left", "right", "cond"))
+        return Term("expression", None, value["op"], left, right, condition)
     if kind == "hexstr":
         return Term(kind, number(value), bits=int(document.get("bitwidth", 0)))
     if kind in ("field", "lookahead", "stack_field", "union_stack_field"):
@@ -423,7 +422,9 @@ def term(document: Json) -> Term:
     return Term(kind, value)
 
 
-def _side(document: Any) -> Term:
+def _side(document: Any) -> Term | None:
+    if document is None:
+        return None
     return Term("index", document) if isinstance(document, int) else term(document)
 
 

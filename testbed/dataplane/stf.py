@@ -1,8 +1,8 @@
 """Packet tests in STF: the statements of a file, parsed and checked by form.
 
-The grammar is that of p4c's simple test framework, cut to what a control plane and packets need: one statement a line, `#`
-begins a comment, names may be dotted, `*` is a don't-care digit. `# note spec-expect PORT DATA $` below an `expect` holds what
-the language's definition asks for where the reference implementation differs.
+The grammar is that of p4c's simple test framework, cut to what a control plane and packets need: one statement a line,
+`#` begins a comment, names may be dotted, `*` is a don't-care digit. `# note spec-expect PORT DATA $` below an `expect`
+holds what the language's definition asks for where the reference implementation differs.
 """
 
 import re

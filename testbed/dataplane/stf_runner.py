@@ -1,8 +1,8 @@
 """Runs an STF test on a target and judges what came out.
 
-Packets go in one by one, each finished before the next; for every port the packets that left are compared in order with the
-port's `expect` lines. What leaves a port without an expectation is a failure too. Where an expectation has a `spec-expect` either
-form is accepted, and the report tells which one came.
+Packets go in one by one, each finished before the next; for every port the packets that left are compared in order with
+the port's `expect` lines. What leaves a port without an expectation is a failure too. Where an expectation has a
+`spec-expect` either form is accepted, and the report tells which one came.
 """
 
 import operator

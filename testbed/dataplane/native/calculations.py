@@ -1,4 +1,4 @@
-"""Hashes and checksums: a C function for each calculation, which lays its inputs out as bytes and runs the algorithm."""
+"""Hashes and checksums: a C function for each calculation, over its inputs laid out as bytes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,33 +33,63 @@ class _Group:
         return sum(p.bits for p in self.pieces)
 
 
+_PARAMETERS = "struct p4_instance *s, const struct context *c, const uint8_t *payload, size_t rest"
+
+
 def calculation(layout: Layout, name: str, algorithm: str, inputs: Sequence[Term]) -> list[str]:
-    """`static uint64_t NAME(s, c, payload, rest)`: the value over the inputs, and over `rest` bytes where they say so."""
-    head = f"static inline uint64_t {name}(struct p4_instance *s, const struct context *c, const uint8_t *payload, size_t rest)"
+    """`static uint64_t NAME(s, c, payload, rest)`: the value over the inputs, and over `rest` bytes if they say so."""
+    head = f"static inline uint64_t {name}({_PARAMETERS})"
     if algorithm == "random":
         return [head, "{", "    (void)c, (void)payload, (void)rest;", "    return random64(s);", "}", ""]
     if algorithm not in ALGORITHMS:
         raise JsonError(f"unknown hash algorithm {algorithm!r}")
     with_payload = any(t.kind == "payload" for t in inputs)
     groups = _groups(layout, inputs)
+    unused = "    (void)s, (void)c;" if with_payload else "    (void)s, (void)c, (void)payload, (void)rest;"
+    if ALGORITHMS[algorithm] == "hash_csum16" and all(g.bits % 16 == 0 and not g.varbit for g in groups):
+        return [head, "{", unused, *_sum(groups, with_payload), "}", ""]
     room = sum(g.bits for g in groups) // 8 + 8
-    checksum = ALGORITHMS[algorithm] == "hash_csum16"
-    appended = with_payload and not checksum
-    lines = [f"    uint8_t bytes[{room}{' + rest' if appended else ''}];"]
+    lines = [unused, f"    uint8_t bytes[{room}{' + rest' if with_payload else ''}];"]
     if all(g.bits % 8 == 0 for g in groups):
         lines += ["    size_t n = 0;", *_whole_bytes(groups)]
     else:
-        lines = [*lines[:-1], lines[-1].replace(";", "") + ";", "    memset(bytes, 0, sizeof bytes);", *_bits(groups)]
-    if appended:
+        lines += ["    memset(bytes, 0, sizeof bytes);", *_bits(groups)]
+    if with_payload:
         lines += ["    memcpy(bytes + n, payload, rest);", "    n += rest;"]
-    lines += ["    (void)s, (void)c;" if groups else "    (void)s, (void)c;"]
-    if not with_payload:
-        lines.append("    (void)payload, (void)rest;")
-    if checksum:
-        lines.append(f"    return hash_csum16(bytes, n, {'payload, rest' if with_payload else 'NULL, 0'});")
-    else:
-        lines.append(f"    return {ALGORITHMS[algorithm]}(bytes, n);")
-    return [head, "{", *lines, "}", ""]
+    value = f"{ALGORITHMS[algorithm]}(bytes, n)"
+    if ALGORITHMS[algorithm] == "hash_csum16":
+        value = "hash_csum16(hash_sum16(bytes, n))"
+    return [head, "{", *lines, f"    return {value};", "}", ""]
+
+
+def _sum(groups: Sequence[_Group], with_payload: bool) -> list[str]:
+    """The ones' complement sum straight from the fields, each with the weight of its place in a 16-bit word."""
+    lines = [f"    uint64_t sum = {'hash_sum16(payload, rest)' if with_payload else '0'};"]
+    for group in groups:
+        indent = "    "
+        if group.valid:
+            lines.append(f"    if ({group.valid}) {{")
+            indent = "        "
+        end = 0
+        for piece in group.pieces:
+            end += piece.bits
+            lines += [f"{indent}sum += {addend};" for addend in _addends(piece, -end % 16)]
+        lines += ["    }"] if group.valid else []
+    return [*lines, "    return hash_csum16(sum);"]
+
+
+def _addends(piece: Piece, shift: int) -> list[str]:
+    """The piece's value times 2^shift, in parts of 32 bits, so that many of them can be summed."""
+    if piece.bits <= 32:
+        return [f"(uint64_t){piece.code} << {shift}" if shift else piece.code]
+    parts = []
+    for low in range(0, piece.bits, 32):
+        if piece.bits > 128:
+            part = f"(uint32_t)({piece.code}.limb[{low // 64}] >> {low % 64})"
+        else:
+            part = f"(uint32_t)({piece.code} >> {low})" if low else f"(uint32_t){piece.code}"
+        parts.append(f"(uint64_t){part} << {shift}" if shift else part)
+    return parts
 
 
 def _whole_bytes(groups: Sequence[_Group]) -> list[str]:

@@ -1,7 +1,7 @@
 """A program's objects by name: what control planes, tests and the fabric's binding need to fill tables of an instance.
 
-Numbers in and out are Python integers; the ABI's byte strings are made here. Names are full control-plane names, or a suffix
-that begins after a dot and is the only one.
+Numbers in and out are Python integers; the ABI's byte strings are made here. Names are full control-plane names, or a
+suffix that begins after a dot and is the only one.
 """
 
 import ctypes

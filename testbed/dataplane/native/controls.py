@@ -30,7 +30,7 @@ class ControlFunction:
         self._tables = tables
         self._actions = actions
         self._exiting = exiting
-        nodes = (*pipeline.tables, *pipeline.conditionals, *pipeline.calls)
+        nodes: tuple[Node, ...] = (*pipeline.tables, *pipeline.conditionals, *pipeline.calls)
         self._nodes: dict[str, Node] = {node.name: node for node in nodes}
         scope = Scope("done")
         self._labels = {name: scope.name(name, name) for name in self._nodes}
@@ -148,8 +148,8 @@ class ControlFunction:
         outcome = "__HIT__" if hit else "__MISS__"
         if outcome in following:
             return following[outcome]
-        name = self._program.actions[action].name if action is not None else None
-        return following[name] if name in following else table.next  # type: ignore[index]
+        name = self._program.actions[action].name if action is not None else ""
+        return following.get(name, table.next)
 
     def _dispatch(self, table: Table, hit: str) -> list[str]:
         """Run the action that `action` numbers, and go on to what follows it."""
@@ -180,8 +180,10 @@ class ControlFunction:
     def _direct_meter(self, table: Table) -> str:
         meter = self._meters[str(table.meter)]
         amount = "c->progress.received" if meter.bytes else "1"
-        run = f"meter_run(&entry->meter, c->progress.now_ns, {amount})"
+        n = self._tables[table.name].number
+        own = f"s->tables[{n}].meters[table_handle(&s->tables[{n}], entry)]"
+        run = f"meter_run(&{own}, c->progress.now_ns, {amount})"
         if meter.target is None:
             return f"{run};"
-        path, own = self._layout.field(*meter.target)
-        return f"{path} = ({stored(own.bits)}){run};"
+        path, field = self._layout.field(*meter.target)
+        return f"{path} = ({stored(field.bits)}){run};"

@@ -1,4 +1,4 @@
-"""A switch in memory for tests: an instance of a program with multicast groups and clone sessions, fed packet by packet."""
+"""A switch in memory for tests: an instance of a program, multicast groups and clone sessions, fed packet by packet."""
 
 import ctypes
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Exchange:
 
     def set_group(self, group: int, replicas: Sequence[tuple[int, int]]) -> None:
         """Set a multicast group's copies: port and replication id of each."""
-        array = (Replica * len(replicas))(*replicas)
+        array = (Replica * len(replicas))(*(Replica(*replica) for replica in replicas))
         self._checked(self._library.exchange_set_group(self._exchange, group, array, len(replicas)))
 
     def set_session(self, session: int, *, port: int | None = None, group: int | None = None) -> None:
@@ -81,4 +81,4 @@ class Exchange:
 
 
 def _frames(frames: Sequence[tuple[int, bytes]]) -> "ctypes.Array[Frame]":
-    return (Frame * len(frames))(*((port, len(frame), frame) for port, frame in frames))
+    return (Frame * len(frames))(*(Frame(port, len(frame), frame) for port, frame in frames))

@@ -1,8 +1,8 @@
 """Expressions of BMv2 JSON as C expressions.
 
-BMv2 computes with integers of any size and cuts a result to its field only when it is written. Here each expression has a
-range, from which follows a native type that holds it exactly. Where only the low bits are asked for (by an assignment or a
-mask), sums, products, left shifts and bit operations are computed modulo a power of two, which gives the same low bits.
+BMv2 computes with integers of any size and cuts a result to its field only when it is written. Here each expression has
+a range, from which follows a native type that holds it exactly. Where only the low bits are asked for (by an assignment
+or a mask), sums, products, left shifts and bit operations are computed modulo a power of two, which gives the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -159,7 +159,7 @@ class Expressions:
     def _leaf(self, term: Term, target: Number) -> str:
         code, bits, signed = self.raw(term)
         source = modular(bits)
-        if signed and not (source.wide or bits == source.bits and target.bits <= source.bits):
+        if signed and not (source.wide or (bits == source.bits and target.bits <= source.bits)):
             return convert(f"signed{source.bits}({code}, {bits})", I64 if source is U64 else I128, target)
         if signed and source.wide:
             return convert(f"wide_signed({code}, {bits})", WIDE, target)
@@ -375,7 +375,7 @@ class Expressions:
 
 
 def fitted(code: str, number: Number, limits: tuple[int, int], own: Field) -> str:
-    """C for a number within limits as it is stored into a signed field: cut to its width only where it does not fit it."""
+    """C for a number within limits as it is stored into a signed field: cut to its width only where it is wider."""
     wanted = modular(own.bits + 1)
     kept = wanted.literal((1 << (own.bits + 1)) - 1)
     low, high = limits

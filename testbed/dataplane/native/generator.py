@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from testbed.dataplane.bmv2json import JsonError, Program, Term
+from testbed.dataplane.bmv2json import Program
 from testbed.dataplane.native.calculations import calculation
 from testbed.dataplane.native.controls import ControlFunction
+from testbed.dataplane.native.entry_points import entry_points, standard_path
 from testbed.dataplane.native.expressions import Expressions
-from testbed.dataplane.native.layout import Layout, pattern
+from testbed.dataplane.native.layout import Layout
 from testbed.dataplane.native.names import Scope, comment, string
 from testbed.dataplane.native.numbers import convert, modular, stored, stored_bytes
 from testbed.dataplane.native.parsing import ParserFunction, deparser_function
@@ -40,7 +41,7 @@ class _Generator:
         self._dereferenced: dict[str, None] = {}
 
     def source(self) -> str:
-        functions = [*self._action_functions(), *self._parser_and_deparser(), *self._entry_points()]
+        functions = [*self._action_functions(), *self._parser_and_deparser(), *entry_points(self._layout)]
         lines = [
             comment(f"{self._program.name}: generated from BMv2 JSON; do not edit"),
             '#include "program.h"',
@@ -162,7 +163,7 @@ class _Generator:
     def _checksums(self, verify: bool) -> list[str]:
         expressions = Expressions(self._layout)
         lines = []
-        failed = self._standard("checksum_error")
+        failed = standard_path(self._layout, "checksum_error")
         for c in self._program.checksums:
             if not (c.verify if verify else c.update):
                 continue
@@ -180,214 +181,6 @@ class _Generator:
         name = "verify_checksums" if verify else "update_checksums"
         parameters = "struct p4_instance *s, struct context *c, const uint8_t *payload, size_t rest"
         return [f"static void {name}({parameters})", "{", "    (void)payload, (void)rest;", *lines, "}", ""]
-
-    # What the ABI calls
-
-    def _standard(self, name: str) -> str | None:
-        place = self._program.standard(name)
-        return self._layout.field(*place)[0] if place else None
-
-    def _set(self, name: str, value: str) -> list[str]:
-        """A statement that sets a field of standard metadata, where the program has it."""
-        place = self._program.standard(name)
-        if not place:
-            return []
-        path, own = self._layout.field(*place)
-        bits = own.bits
-        mask = "" if bits in (8, 16, 32, 64) else f" & {(1 << bits) - 1:#x}ul"
-        return [f"    {path} = ({stored(bits)})(({value}){mask});"]
-
-    def _get(self, name: str, default: str = "0") -> str:
-        return self._standard(name) or default
-
-    def _entry_points(self) -> list[str]:
-        verifies = any(c.verify for c in self._program.checksums)
-        check = (
-            ["    verify_checksums(s, c, packet->data + c->progress.payload, packet->length - c->progress.payload);"]
-            if verifies
-            else []
-        )
-        return [
-            *self._preserve(),
-            "static void begin(struct p4_instance *s, struct context *c, const struct p4_packet *packet, uint32_t port)",
-            "{",
-            "    c->progress.port = port;",
-            "    c->progress.received = c->progress.length = packet->length;",
-            "    c->progress.limit = UINT32_MAX;",
-            "    parse(s, c, packet);",
-            *check,
-            "}",
-            "",
-            *self._ingress(),
-            *self._egress(),
-            *self._digest_read(),
-        ]
-
-    def _preserve(self) -> list[str]:
-        lines = [
-            "/* Copy the fields of a field list; list 0 has none. */",
-            "static void preserve(struct context *to, const struct context *from, uint32_t list)",
-            "{",
-            "    (void)to, (void)from;",
-            "    switch (list) {",
-        ]
-        for number, terms in self._program.field_lists.items():
-            lines.append(f"    case {number}:")
-            for term in terms:
-                path = self._any_path(term)
-                lines.append(f"        {path.replace('c->', 'to->', 1)} = {path.replace('c->', 'from->', 1)};")
-            lines.append("        break;")
-        return [*lines, "    default:", "        break;", "    }", "}", ""]
-
-    def _any_path(self, term: Term) -> str:
-        if term.kind == "field":
-            return self._layout.field(*term.value)[0]
-        if term.kind == "header":
-            return self._layout.place(term.value).path
-        raise JsonError(f"a {term.kind} in a field list")
-
-    def _ingress(self) -> list[str]:
-        now = "c->progress.now_ns / 1000"
-        priority = self._get("priority")
-        return [
-            "static void run_ingress(struct p4_instance *s, struct p4_packet *packet, uint32_t port, int64_t now_ns,",
-            "                        struct p4_verdict *verdict)",
-            "{",
-            "    struct context *c = packet->context;",
-            "    c->progress.now_ns = now_ns;",
-            *self._set("ingress_global_timestamp", now),
-            *self._set("packet_length", "packet->length"),
-            "    begin(s, c, packet, port);",
-            "    ingress_control(c, s);",
-            "    c->progress.exited = false;",
-            "    *verdict = (struct p4_verdict){",
-            "        .clone = c->progress.clone,",
-            "        .clone_session = c->progress.clone_session,",
-            "        .digest = c->progress.digest_list != 0,",
-            "        .digest_list = c->progress.digest_list,",
-            f"        .priority = (uint8_t){priority},",
-            "    };",
-            "    if (c->progress.resubmit) {",
-            "        verdict->fate = P4_RESUBMIT;",
-            f"    }} else if ({self._get('mcast_grp')}) {{",
-            "        verdict->fate = P4_MULTICAST;",
-            f"        verdict->group = {self._get('mcast_grp')};",
-            *("    " + x for x in self._set("instance_type", "INSTANCE_REPLICATED")),
-            f"    }} else if ({self._get('egress_spec', 'DROP_PORT')} == DROP_PORT) {{",
-            "        verdict->fate = P4_DROP;",
-            "    } else {",
-            "        verdict->fate = P4_UNICAST;",
-            f"        verdict->port = {self._get('egress_spec')};",
-            *("    " + x for x in self._set("instance_type", "INSTANCE_NORMAL")),
-            "    }",
-            "    c->progress.clone = false;",
-            "}",
-            "",
-            "static void ingress(struct p4_instance *s, struct p4_packet *packet, uint32_t port, int64_t now_ns,",
-            "                    struct p4_verdict *verdict)",
-            "{",
-            "    struct context *c = packet->context;",
-            "    memset(c, 0, sizeof *c);",
-            *self._set("ingress_port", "port"),
-            "    run_ingress(s, packet, port, now_ns, verdict);",
-            "}",
-            "",
-            *self._again("resubmit", "INSTANCE_RESUBMITTED"),
-            *self._again("recirculate", "INSTANCE_RECIRCULATED"),
-            "static void clone_ingress(struct p4_instance *s, const struct p4_packet *original, struct p4_packet *clone)",
-            "{",
-            "    const struct context *from = original->context;",
-            "    struct context *c = clone->context;",
-            "    memset(c, 0, sizeof *c);",
-            "    c->progress.now_ns = from->progress.now_ns;",
-            *self._set("ingress_port", "from->progress.port"),
-            "    begin(s, c, clone, from->progress.port);",
-            "    memset(&c->m, 0, sizeof c->m);",
-            "    preserve(c, from, from->progress.clone_list);",
-            *self._set("instance_type", "INSTANCE_INGRESS_CLONE"),
-            "}",
-            "",
-        ]
-
-    def _again(self, what: str, instance_type: str) -> list[str]:
-        return [
-            f"static void {what}(struct p4_instance *s, struct p4_packet *packet, int64_t now_ns, struct p4_verdict *verdict)",
-            "{",
-            "    struct context *c = packet->context;",
-            "    const struct context before = *c;",
-            "    memset(c, 0, sizeof *c);",
-            f"    preserve(c, &before, before.progress.{what}_list);",
-            *self._set("instance_type", instance_type),
-            "    run_ingress(s, packet, before.progress.port, now_ns, verdict);",
-            "}",
-            "",
-        ]
-
-    def _egress(self) -> list[str]:
-        return [
-            "static void egress(struct p4_instance *s, struct p4_packet *packet, const struct p4_departure *departure,",
-            "                   struct p4_verdict *verdict)",
-            "{",
-            "    struct context *c = packet->context;",
-            "    c->progress.now_ns = departure->now_ns;",
-            "    c->progress.clone = c->progress.recirculate = false;",
-            *self._set("egress_port", "departure->port"),
-            *self._set("egress_spec", "0"),
-            *self._set("egress_rid", "departure->rid"),
-            *self._set("packet_length", "c->progress.length"),
-            *self._set("egress_global_timestamp", "departure->now_ns / 1000"),
-            *self._set("enq_timestamp", "departure->enq_timestamp_us"),
-            *self._set("enq_qdepth", "departure->enq_qdepth"),
-            *self._set("deq_timedelta", "departure->deq_timedelta_us"),
-            *self._set("deq_qdepth", "departure->deq_qdepth"),
-            "    egress_control(c, s);",
-            "    c->progress.exited = false;",
-            "    *verdict = (struct p4_verdict){",
-            "        .clone = c->progress.clone,",
-            "        .clone_session = c->progress.clone_session,",
-            "    };",
-            f"    if ({self._get('egress_spec')} == DROP_PORT)",
-            "        verdict->fate = P4_DROP;",
-            "    else",
-            "        verdict->fate = c->progress.recirculate ? P4_RECIRCULATE : P4_SEND;",
-            "}",
-            "",
-            "static void clone_egress(struct p4_instance *s, const struct p4_packet *original, struct p4_packet *clone)",
-            "{",
-            "    const struct context *from = original->context;",
-            "    struct context *c = clone->context;",
-            "    (void)s;",
-            "    *c = *from;",
-            "    c->progress.limit = UINT32_MAX;",
-            "    memset(&c->m, 0, sizeof c->m);",
-            "    preserve(c, from, from->progress.clone_list);",
-            *self._set("instance_type", "INSTANCE_EGRESS_CLONE"),
-            "}",
-            "",
-        ]
-
-    def _digest_read(self) -> list[str]:
-        lines = [
-            "static size_t digest_read(struct p4_instance *s, const struct p4_packet *packet, uint32_t list, uint8_t *data)",
-            "{",
-            "    const struct context *c = packet->context;",
-            "    (void)s, (void)c, (void)data;",
-            "    switch (list) {",
-        ]
-        for number, (_, terms) in self._program.digests.items():
-            lines.append(f"    case {number}:")
-            at = 0
-            for term in terms:
-                path, own = self._layout.field(*term.value)
-                path = pattern(path, own)
-                count = (own.bits + 7) // 8
-                if own.bits > 128:
-                    lines.append(f"        wide_store(data, {8 * at}, {8 * count}, {path});")
-                else:
-                    lines.append(f"        store_be{'128' if own.bits > 64 else ''}(data + {at}, {count}, {path});")
-                at += count
-            lines.append(f"        return {at};")
-        return [*lines, "    default:", "        return 0;", "    }", "}", ""]
 
     # Descriptors
 

@@ -1,4 +1,4 @@
-"""How headers and metadata lie in memory: C structs of native words, and the code that reads them from and writes them to bytes.
+"""How headers and metadata lie in memory: C structs of native words; and the code between them and bytes on the wire.
 
 Everything of one packet is a `struct context *c`: `c->m` metadata, `c->h` headers, `c->progress` the runtime's own.
 """
@@ -34,8 +34,8 @@ def chunks(pieces: Sequence[Piece]) -> Iterable[tuple[int, list[Piece]]]:
 
 
 def kept_bits(field: Field) -> int:
-    """The bits in which a field is kept. A signed one has one more: BMv2 keeps an unsigned number that is written into it as
-    it is, as long as it fits the width, so that it holds -2^(n-1) to 2^n - 1."""
+    """The bits in which a field is kept. A signed one has one more: BMv2 keeps an unsigned number that is written into
+    it as it is, as long as it fits the width, so that it holds -2^(n-1) to 2^n - 1."""
     return field.bits + field.signed
 
 

@@ -4,10 +4,13 @@ import re
 from collections.abc import Hashable
 
 _KEYWORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
-    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false "
-    "asm typeof linux unix".split()
-)
+    (
+        "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
+        "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return",
+        "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void",
+        "volatile", "while", "bool", "true", "false", "asm", "typeof", "linux", "unix",
+    )
+)  # fmt: skip
 
 
 def identifier(name: str) -> str:

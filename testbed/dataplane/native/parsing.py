@@ -215,7 +215,7 @@ class ParserFunction:
 
 
 def deparser_function(layout: Layout, statements: Statements, has_updates: bool) -> list[str]:
-    """`static void deparse(s, packet)`: checksums, then the valid headers in front of what was not parsed, then the limit."""
+    """`static void deparse(s, packet)`: checksums, the valid headers in front of what was not parsed, the limit."""
     program = layout.program
     lines = ["    struct context *c = packet->context;"]
     lines += ["    (void)s;"]

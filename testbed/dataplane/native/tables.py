@@ -1,4 +1,4 @@
-"""Tables: how keys and action data are laid out, the descriptors that the runtime reads, and the entries a program brings."""
+"""Tables: how keys and action data are laid out, descriptors that the runtime reads, entries that a program brings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,7 +101,11 @@ def _bytes(value: int, bits: int) -> bytes:
 
 
 def _c_bytes(data: bytes) -> str:
-    return ", ".join(f"{b:#04x}" for b in data) or "0"
+    return f"(const uint8_t[]){{{', '.join(f'{b:#04x}' for b in data) or '0'}}}"
+
+
+def _c_call(action: int, data: bytes) -> str:
+    return f"P4_CALL_ACTION, {action}, {_c_bytes(data)}"
 
 
 def _entry_bytes(key: EntryKey, bits: int) -> tuple[bytes, bytes]:
@@ -176,8 +180,7 @@ def _table_type(program: Program, layout: TableLayout, profiles: dict[str, int],
         lines += _entries(program, layout)
     initial = "NULL"
     if table.default is not None:
-        action, data = _call(program, table, *table.default)
-        initial = f"&(const struct p4_call){{P4_CALL_ACTION, {action}, (const uint8_t[]){{{_c_bytes(data)}}}}}"
+        initial = f"&(const struct p4_call){{{_c_call(*_call(program, table, *table.default))}}}"
     values = {
         "kind": layout.kind,
         "fixed": _truth(table.entries is not None),
@@ -216,8 +219,6 @@ def _entries(program: Program, layout: TableLayout) -> list[str]:
         pairs = [_entry_bytes(k, f.bits) for k, f in zip(entry.key, layout.fields, strict=True)]
         value, mask = (b"".join(p[i] for p in pairs) for i in (0, 1))
         action, data = _call(program, table, entry.action, entry.data)
-        lines.append(
-            f"    {{{{(const uint8_t[]){{{_c_bytes(value)}}}, (const uint8_t[]){{{_c_bytes(mask)}}}, {top - entry.priority}}}, "
-            f"{{P4_CALL_ACTION, {action}, (const uint8_t[]){{{_c_bytes(data)}}}}}}},"
-        )
+        match, call = f"{_c_bytes(value)}, {_c_bytes(mask)}, {top - entry.priority}", _c_call(action, data)
+        lines.append(f"    {{{{{match}}}, {{{call}}}}},")
     return [*lines, "};"]

@@ -14,39 +14,72 @@
 __extension__ typedef unsigned __int128 u128;
 __extension__ typedef __int128 i128;
 
+static inline uint16_t load_be16(const uint8_t *bytes)
+{
+    uint16_t value;
+    memcpy(&value, bytes, sizeof value);
+    return __builtin_bswap16(value);
+}
+
+static inline uint32_t load_be32(const uint8_t *bytes)
+{
+    uint32_t value;
+    memcpy(&value, bytes, sizeof value);
+    return __builtin_bswap32(value);
+}
+
+static inline uint64_t load_be64(const uint8_t *bytes)
+{
+    uint64_t value;
+    memcpy(&value, bytes, sizeof value);
+    return __builtin_bswap64(value);
+}
+
+static inline void store_be16(uint8_t *bytes, uint16_t value)
+{
+    value = __builtin_bswap16(value);
+    memcpy(bytes, &value, sizeof value);
+}
+
+static inline void store_be32(uint8_t *bytes, uint32_t value)
+{
+    value = __builtin_bswap32(value);
+    memcpy(bytes, &value, sizeof value);
+}
+
+static inline void store_be64(uint8_t *bytes, uint64_t value)
+{
+    value = __builtin_bswap64(value);
+    memcpy(bytes, &value, sizeof value);
+}
+
+/* At most eight bytes. */
 static inline uint64_t load_be(const uint8_t *bytes, unsigned count)
 {
-    uint16_t two;
-    uint32_t four;
-    uint64_t eight;
     switch (count) {
     case 0:
         return 0;
     case 1:
         return bytes[0];
     case 2:
-        memcpy(&two, bytes, 2);
-        return __builtin_bswap16(two);
+        return load_be16(bytes);
     case 3:
-        return load_be(bytes, 2) << 8 | bytes[2];
+        return (uint64_t)load_be16(bytes) << 8 | bytes[2];
     case 4:
-        memcpy(&four, bytes, 4);
-        return __builtin_bswap32(four);
+        return load_be32(bytes);
     case 5:
+        return (uint64_t)load_be32(bytes) << 8 | bytes[4];
     case 6:
+        return (uint64_t)load_be32(bytes) << 16 | load_be16(bytes + 4);
     case 7:
-        return load_be(bytes, 4) << 8 * (count - 4) | load_be(bytes + 4, count - 4);
+        return (uint64_t)load_be32(bytes) << 24 | (uint64_t)load_be16(bytes + 4) << 8 | bytes[6];
     default:
-        memcpy(&eight, bytes, 8);
-        return __builtin_bswap64(eight);
+        return load_be64(bytes);
     }
 }
 
 static inline void store_be(uint8_t *bytes, unsigned count, uint64_t value)
 {
-    uint16_t two = __builtin_bswap16((uint16_t)value);
-    uint32_t four = __builtin_bswap32((uint32_t)value);
-    uint64_t eight = __builtin_bswap64(value);
     switch (count) {
     case 0:
         break;
@@ -54,23 +87,30 @@ static inline void store_be(uint8_t *bytes, unsigned count, uint64_t value)
         bytes[0] = (uint8_t)value;
         break;
     case 2:
-        memcpy(bytes, &two, 2);
+        store_be16(bytes, (uint16_t)value);
         break;
     case 3:
-        store_be(bytes, 2, value >> 8);
+        store_be16(bytes, (uint16_t)(value >> 8));
         bytes[2] = (uint8_t)value;
         break;
     case 4:
-        memcpy(bytes, &four, 4);
+        store_be32(bytes, (uint32_t)value);
         break;
     case 5:
+        store_be32(bytes, (uint32_t)(value >> 8));
+        bytes[4] = (uint8_t)value;
+        break;
     case 6:
+        store_be32(bytes, (uint32_t)(value >> 16));
+        store_be16(bytes + 4, (uint16_t)value);
+        break;
     case 7:
-        store_be(bytes, 4, value >> 8 * (count - 4));
-        store_be(bytes + 4, count - 4, value);
+        store_be32(bytes, (uint32_t)(value >> 24));
+        store_be16(bytes + 4, (uint16_t)(value >> 8));
+        bytes[6] = (uint8_t)value;
         break;
     default:
-        memcpy(bytes, &eight, 8);
+        store_be64(bytes, value);
     }
 }
 

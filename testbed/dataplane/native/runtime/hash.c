@@ -71,9 +71,10 @@ uint64_t hash_identity(const uint8_t *data, size_t length)
     return load_be(data, length < 8 ? (unsigned)length : 8);
 }
 
-/* Sums native words: the ones' complement sum does not mind the byte order until its end (RFC 1071 2B). */
-static uint64_t sum_words(uint64_t sum, const uint8_t *data, size_t length)
+/* Native words are summed: the sum does not mind the byte order until its end (RFC 1071 2B). */
+uint64_t hash_sum16(const uint8_t *data, size_t length)
 {
+    uint64_t sum = 0;
     uint32_t four;
     for (; length >= 4; data += 4, length -= 4) {
         memcpy(&four, data, 4);
@@ -84,22 +85,7 @@ static uint64_t sum_words(uint64_t sum, const uint8_t *data, size_t length)
         memcpy(&four, data, length);
         sum += four;
     }
-    return sum;
-}
-
-static uint64_t folded(uint64_t sum)
-{
     while (sum >> 16)
         sum = (sum & 0xffff) + (sum >> 16);
-    return sum;
-}
-
-uint64_t hash_csum16(const uint8_t *data, size_t length, const uint8_t *more, size_t more_length)
-{
-    uint64_t sum = folded(sum_words(0, data, length));
-    if (more_length) {
-        uint64_t rest = folded(sum_words(0, more, more_length));
-        sum = folded(sum + (length % 2 ? __builtin_bswap16((uint16_t)rest) : rest));
-    }
-    return __builtin_bswap16((uint16_t)~sum);
+    return __builtin_bswap16((uint16_t)sum);
 }

@@ -11,7 +11,15 @@ uint64_t hash_crc_ccitt(const uint8_t *data, size_t length); /* CRC-16/CCITT-FAL
 uint64_t hash_xor16(const uint8_t *data, size_t length);  /* of big-endian words, an odd byte padded on the right */
 uint64_t hash_identity(const uint8_t *data, size_t length); /* the first eight bytes as a big-endian number */
 
-/* The complement of the ones' complement sum (RFC 1071) of `data` followed by `more`, an odd byte padded on the right. */
-uint64_t hash_csum16(const uint8_t *data, size_t length, const uint8_t *more, size_t more_length);
+/* The ones' complement sum (RFC 1071) of `data`, an odd byte padded on the right. */
+uint64_t hash_sum16(const uint8_t *data, size_t length);
+
+/* The complement of a sum of numbers whose low bit has a weight of 2^(16 n). */
+static inline uint64_t hash_csum16(uint64_t sum)
+{
+    while (sum >> 16)
+        sum = (sum & 0xffff) + (sum >> 16);
+    return ~sum & 0xffff;
+}
 
 #endif

@@ -144,11 +144,12 @@ int control_entry_count_set(struct p4_instance *s, uint32_t table, uint32_t hand
 
 int control_entry_meter_set(struct p4_instance *s, uint32_t table, uint32_t handle, const struct p4_rates *rates)
 {
-    struct entry *entry = entry_of(s, table, handle);
-    if (!entry)
+    if (!entry_of(s, table, handle))
         return P4_NOT_FOUND;
-    meter_configure(&entry->meter, rates);
-    return s->type->tables[table].metered ? P4_OK : P4_INVALID;
+    if (!s->type->tables[table].metered)
+        return P4_INVALID;
+    meter_configure(&s->tables[table].meters[handle], rates);
+    return P4_OK;
 }
 
 /* Action profiles */

@@ -6,7 +6,6 @@
 #define FIRST_SLOTS 16
 #define FIRST_ENTRIES 16
 #define MAX_KEY_WORDS 64
-#define MAX_GROUPS 65536
 
 static uint64_t *key_of(const struct table *table, struct entry *entry)
 {
@@ -89,8 +88,7 @@ static int pack(const struct table_type *type, const struct p4_match *match, str
     return P4_OK;
 }
 
-/* A call's data in words; P4_INVALID: there is no such action, or its kind does not fit. */
-static int unpack_data(const struct action_type *actions, uint32_t action_count, const struct p4_call *call, uint64_t *words)
+int unpack_data(const struct action_type *actions, uint32_t action_count, const struct p4_call *call, uint64_t *words)
 {
     if (call->number >= action_count)
         return P4_INVALID;
@@ -147,6 +145,7 @@ void table_free(struct table *table)
     free(table->order);
     free(table->trie);
     free(table->entries);
+    free(table->meters);
     free(table->default_data);
 }
 
@@ -410,11 +409,6 @@ static struct entry *find_packed(const struct table *table, const struct packed 
     return NULL;
 }
 
-static uint32_t handle_of(const struct table *table, const struct entry *entry)
-{
-    return (uint32_t)((size_t)((const uint8_t *)entry - table->entries) / table->stride);
-}
-
 int table_find(const struct table *table, const struct p4_match *match, uint32_t *handle)
 {
     struct packed packed;
@@ -424,7 +418,7 @@ int table_find(const struct table *table, const struct p4_match *match, uint32_t
     const struct entry *entry = find_packed(table, &packed, match->priority);
     if (!entry)
         return P4_NOT_FOUND;
-    *handle = handle_of(table, entry);
+    *handle = table_handle(table, entry);
     return P4_OK;
 }
 
@@ -441,6 +435,10 @@ static int entry_new(struct table *table, uint32_t *handle)
         if (!entries)
             return P4_NO_MEMORY;
         table->entries = entries;
+        struct meter *meters = table->type->metered ? realloc(table->meters, capacity * sizeof *meters) : NULL;
+        if (table->type->metered && !meters)
+            return P4_NO_MEMORY;
+        table->meters = meters;
         table->capacity = capacity;
     }
     *handle = table->used++;
@@ -531,6 +529,8 @@ int table_insert(struct table *table, const struct p4_match *match, const struct
         return status;
     struct entry *entry = table_at(table, *handle);
     memset(entry, 0, table->stride);
+    if (type->metered)
+        table->meters[*handle] = (struct meter){0};
     size_t bytes = type->key_words * sizeof(uint64_t);
     memcpy(key_of(table, entry), packed.key, bytes);
     memcpy(mask_of(table, entry), packed.mask, bytes);
@@ -574,126 +574,4 @@ int table_remove(struct table *table, uint32_t handle)
     entry_release(table, handle);
     table->count--;
     return P4_OK;
-}
-
-/* Action profiles */
-
-static bool member_exists(const struct profile *profile, uint32_t member)
-{
-    return member < profile->count && profile->members[member].used;
-}
-
-int profile_member_add(struct profile *profile, const struct p4_call *call, uint32_t *member)
-{
-    const struct profile_type *type = profile->type;
-    uint32_t at = 0;
-    while (at < profile->count && profile->members[at].used)
-        at++;
-    if (at >= type->max_size)
-        return P4_FULL;
-    if (at == profile->capacity) {
-        uint32_t capacity = profile->capacity ? profile->capacity * 2 : FIRST_ENTRIES;
-        struct member *members = realloc(profile->members, capacity * sizeof *members);
-        if (!members)
-            return P4_NO_MEMORY;
-        profile->members = members;
-        uint64_t *data = realloc(profile->data, ((size_t)capacity * type->data_words + 1) * sizeof *data);
-        if (!data)
-            return P4_NO_MEMORY;
-        profile->data = data;
-        profile->capacity = capacity;
-    }
-    if (at == profile->count)
-        profile->members[profile->count++] = (struct member){0};
-    profile->members[at].used = true;
-    int status = profile_member_modify(profile, at, call);
-    profile->members[at].used = !status;
-    *member = at;
-    return status;
-}
-
-int profile_member_modify(struct profile *profile, uint32_t member, const struct p4_call *call)
-{
-    const struct profile_type *type = profile->type;
-    if (!member_exists(profile, member))
-        return P4_NOT_FOUND;
-    if (call->kind != P4_CALL_ACTION)
-        return P4_INVALID;
-    int status = unpack_data(type->actions, type->action_count, call, profile->data + (size_t)member * type->data_words);
-    if (!status)
-        profile->members[member].action = call->number;
-    return status;
-}
-
-int profile_member_remove(struct profile *profile, uint32_t member)
-{
-    if (!member_exists(profile, member))
-        return P4_NOT_FOUND;
-    for (uint32_t i = 0; i < profile->group_count; i++)
-        for (uint32_t k = 0; k < profile->groups[i].count; k++)
-            if (profile->groups[i].members[k] == member)
-                return P4_INVALID;
-    profile->members[member].used = false;
-    return P4_OK;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-int profile_group_set(struct profile *profile, uint32_t number, const uint32_t *members, uint32_t count)
-{
-    if (number >= MAX_GROUPS)
-        return P4_INVALID;
-    for (uint32_t i = 0; i < count; i++)
-        if (!member_exists(profile, members[i]))
-            return P4_NOT_FOUND;
-    uint32_t *own = malloc((count + 1) * sizeof *own);
-    if (!own)
-        return P4_NO_MEMORY;
-    if (count)
-        memcpy(own, members, count * sizeof *own);
-    qsort(own, count, sizeof *own, by_number);
-    if (number >= profile->group_count) {
-        struct group *groups = realloc(profile->groups, (number + 1) * sizeof *groups);
-        if (!groups) {
-            free(own);
-            return P4_NO_MEMORY;
-        }
-        memset(groups + profile->group_count, 0, (number + 1 - profile->group_count) * sizeof *groups);
-        profile->groups = groups;
-        profile->group_count = number + 1;
-    }
-    struct group *group = &profile->groups[number];
-    free(group->members);
-    group->members = own;
-    group->count = count;
-    return P4_OK;
-}
-
-int profile_group_remove(struct profile *profile, uint32_t number)
-{
-    if (number >= profile->group_count || !profile->groups[number].members)
-        return P4_NOT_FOUND;
-    free(profile->groups[number].members);
-    profile->groups[number] = (struct group){0};
-    return P4_OK;
-}
-
-uint32_t profile_pick(const struct profile *profile, uint32_t number, uint64_t hash)
-{
-    if (number >= profile->group_count || !profile->groups[number].count)
-        return NO_ACTION;
-    return profile->groups[number].members[hash % profile->groups[number].count];
-}
-
-void profile_free(struct profile *profile)
-{
-    for (uint32_t i = 0; i < profile->group_count; i++)
-        free(profile->groups[i].members);
-    free(profile->groups);
-    free(profile->members);
-    free(profile->data);
 }

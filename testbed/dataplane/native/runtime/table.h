@@ -63,7 +63,6 @@ struct entry {
     uint32_t prefix; /* bits, of a TABLE_LPM */
     uint64_t serial;
     struct p4_count count;
-    struct meter meter;
     uint64_t words[]; /* data, key, mask, and where `ranged` upper bounds */
 };
 
@@ -89,6 +88,7 @@ struct trie_slot {
 struct table {
     const struct table_type *type;
     uint8_t *entries;
+    struct meter *meters; /* one an entry, where `metered` */
     size_t stride;
     uint32_t count, used, capacity; /* used: high-water mark */
     uint32_t spare; /* free list by `next`, + 1 */
@@ -129,6 +129,9 @@ struct profile {
     uint32_t group_count;
 };
 
+/* A call's data in words; P4_INVALID: there is no such action. */
+int unpack_data(const struct action_type *actions, uint32_t action_count, const struct p4_call *call, uint64_t *words);
+
 int table_init(struct table *table, const struct table_type *type);
 void table_free(struct table *table);
 int table_insert(struct table *table, const struct p4_match *match, const struct p4_call *call, uint32_t *handle);
@@ -151,6 +154,11 @@ uint32_t profile_pick(const struct profile *profile, uint32_t group, uint64_t ha
 static inline struct entry *table_at(const struct table *table, uint32_t handle)
 {
     return (struct entry *)(void *)(table->entries + handle * table->stride);
+}
+
+static inline uint32_t table_handle(const struct table *table, const struct entry *entry)
+{
+    return (uint32_t)((size_t)((const uint8_t *)entry - table->entries) / table->stride);
 }
 
 static inline uint64_t key_hash(const uint64_t *key, unsigned words)

@@ -1,0 +1,72 @@
+"""`testbed p4 build PROG.p4` and `testbed p4 test PROG FILE.stf`: compile a switch program; prove it by packets."""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from testbed.errors import RunFailed
+
+ProgramPath = Annotated[Path, typer.Argument(metavar="PROG", help="A P4_16 program for v1model, or BMv2 JSON.")]
+Defines = Annotated[
+    list[str] | None, typer.Option("-D", metavar="NAME[=VALUE]", help="Define a macro; may be repeated.")
+]
+Includes = Annotated[list[Path] | None, typer.Option("-I", metavar="DIR", help="Where to look for included files.")]
+
+
+def register(app: typer.Typer) -> None:
+    p4 = typer.Typer(no_args_is_help=True, help="Compile switch programs and test them with packets.")
+    p4.command("build")(build)
+    p4.command("test")(run_test)
+    app.add_typer(p4, name="p4")
+
+
+def build(
+    program: ProgramPath,
+    folder: Annotated[Path, typer.Option("-o", metavar="DIR", help="Where the files go.")] = Path(),
+    defines: Defines = None,
+    includes: Includes = None,
+) -> None:
+    """Write BMv2 JSON and P4Info; errors are file:line:column, with exit status 2."""
+    for path in _compile(program, folder, defines, includes):
+        typer.echo(str(path))
+
+
+def run_test(
+    program: ProgramPath,
+    stf: Annotated[Path, typer.Argument(metavar="FILE.stf", help="Configuration, packets and expected packets.")],
+    target: Annotated[str, typer.Option("--target", help="native or bmv2.")] = "native",
+    defines: Defines = None,
+    includes: Includes = None,
+) -> None:
+    """Run a packet test; exit status 0 only if every expectation holds and nothing unexpected came out."""
+    from testbed.dataplane.stf import read_stf
+    from testbed.dataplane.stf_runner import run_stf
+
+    statements = read_stf(stf)
+    with tempfile.TemporaryDirectory(prefix="testbed-p4-") as work:
+        compiled = program if program.suffix == ".json" else _compile(program, Path(work), defines, includes)[0]
+        report = run_stf(compiled, statements, target)
+    for failure in report.failures:
+        typer.echo(f"{stf}: {failure}")
+    if report.as_specified or report.as_reference:
+        typer.echo(f"{stf}: spec-expect: {report.as_specified} as defined, {report.as_reference} as the reference does")
+    if not report.passed:
+        raise RunFailed(f"{stf}: {len(report.failures)} failed, {report.held} held")
+    typer.echo(f"{stf}: {report.held} held")
+
+
+def _compile(program: Path, folder: Path, defines: list[str] | None, includes: list[Path] | None) -> list[Path]:
+    """Compile into a folder; the files, BMv2 JSON first."""
+    from testbed.dataplane.compile import compile_p4
+
+    macros = {name: value or "1" for name, _, value in (d.partition("=") for d in defines or ())}
+    compiled = compile_p4(program, macros, includes or ())
+    for warning in compiled.warnings:
+        typer.echo(str(warning), err=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{program.stem}.json"
+    target.write_text(json.dumps(compiled.json, indent=1) + "\n")
+    return [target]

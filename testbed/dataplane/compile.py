@@ -8,6 +8,7 @@ from typing import Any
 from testbed.dataplane.check import front_end
 from testbed.dataplane.diagnostics import Diagnostic
 from testbed.dataplane.lower.program import lower
+from testbed.dataplane.p4info import P4Info, p4info
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,7 @@ class Compiled:
     """`json` is BMv2 JSON; `warnings` is what was said of the program besides."""
 
     json: dict[str, Any]
+    p4info: P4Info
     warnings: tuple[Diagnostic, ...]
 
 
@@ -22,4 +24,4 @@ def compile_p4(path: Path, defines: Mapping[str, str] | None = None, include_dir
     """Compile a v1model program. Raises `P4Errors`, or `UsageError` if the file cannot be read."""
     checked = front_end(path, defines, include_dirs)
     lowered = lower(checked)
-    return Compiled(lowered.json, tuple(checked.diagnostics.warnings))
+    return Compiled(lowered.json, p4info(checked, lowered), tuple(checked.diagnostics.warnings))

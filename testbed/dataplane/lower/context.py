@@ -74,6 +74,7 @@ class Context:
     conditionals: Numbered = field(default_factory=Numbered)
     profiles: Numbered = field(default_factory=Numbered)
     externs: list[ExternInstance] = field(default_factory=list)
+    digests: list[tuple[str, types.Type]] = field(default_factory=list)  # names and types of what is sent
     _field_lists: dict[int, dict[str, Any]] = field(default_factory=dict)
     _effects: dict[ast.Node, bool] = field(default_factory=dict)
 

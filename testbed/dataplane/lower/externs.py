@@ -100,7 +100,7 @@ class ExternLowering(StatementLowering):
     def _direct_count(self, node: ast.Call, arguments: Arguments) -> None:
         del arguments
         owner = self._owner(node)
-        if owner.table is None:
+        if not owner.tables:
             raise refused(node.span, f"the direct counter {owner.name} belongs to no table")
 
     def _execute_meter(self, node: ast.Call, arguments: Arguments) -> None:
@@ -113,7 +113,7 @@ class ExternLowering(StatementLowering):
 
     def _direct_meter(self, node: ast.Call, arguments: Arguments) -> None:
         owner = self._owner(node)
-        if owner.table is None:
+        if not owner.tables:
             raise refused(node.span, f"the direct meter {owner.name} belongs to no table")
         target = arguments["result"]
         if owner.result is None:
@@ -233,7 +233,9 @@ class ExternLowering(StatementLowering):
             elements.append(term)
         plain = types.plain(type_)
         name = plain.declaration.name if isinstance(plain, types.StructType) else "digest"
-        described = self.context.learn_lists.add(self.context.learn_lists.unique(name), first_id=1, elements=elements)
+        if all(type_ != known for _, known in self.context.digests):
+            self.context.digests.append((name, type_))
+        described = self.context.learn_lists.add(name, first_id=1, elements=elements)
         receiver = self.fixed(arguments["receiver"])
         self.emit("generate_digest", [receiver, terms.number(described["id"])], node.span)
 

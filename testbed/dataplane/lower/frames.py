@@ -17,7 +17,7 @@ class ExternInstance:
     type: types.ExternType
     arguments: tuple[Constant | None, ...]
     declaration: ast.Instance | None
-    table: str | None = None  # that a direct counter or meter belongs to
+    tables: list[str] = field(default_factory=list)  # that a direct counter or meter, or a profile, belongs to
     result: Value | None = None  # where a direct meter leaves its colour
 
 

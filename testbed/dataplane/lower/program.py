@@ -23,11 +23,13 @@ FORMAT_VERSION = [2, 23]
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """The JSON, and the instances that P4Info is made of: global externs, then the blocks in V1Switch's order."""
+    """The JSON, and what P4Info is made of: the global instances and the blocks of V1Switch, in order."""
 
     json: dict[str, Any]
     globals: Frame
     blocks: tuple[BlockInstance, ...]
+    externs: tuple[ExternInstance, ...]
+    digests: tuple[tuple[str, types.Type], ...]
 
 
 def lower(checked: Checked) -> Lowered:
@@ -54,7 +56,7 @@ class _Program:
             document = self._document(main, blocks)
         except Unsupported as error:
             raise refused(main.span, str(error)) from error
-        return Lowered(document, self._globals, tuple(blocks))
+        return Lowered(document, self._globals, tuple(blocks), tuple(self._context.externs), tuple(self._context.digests))
 
     def _blocks(self, main: ast.Instance) -> list[BlockInstance]:
         checked = self._context.checked

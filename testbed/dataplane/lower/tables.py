@@ -177,9 +177,9 @@ class TableLowering(ExternLowering):
             found = made
         if not isinstance(found, ExternInstance):
             raise refused(node.span, f"{node.name} is not an instance that this target knows")
-        if node.name != "implementation" and found.table is not None and found.table != table.name:
-            raise refused(node.span, f"{found.name} belongs to the table {found.table} already")
-        found.table = table.name
+        if node.name != "implementation" and found.tables:
+            raise refused(node.span, f"{found.name} belongs to the table {found.tables[0]} already")
+        found.tables.append(table.name)
         return found
 
     def _profile(

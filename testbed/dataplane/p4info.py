@@ -1,0 +1,540 @@
+"""P4Info: what the control plane may know of a program, with the numbers that the reference compiler gives."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from testbed.dataplane import ast, types
+from testbed.dataplane.checked import CallKind, Checked
+from testbed.dataplane.constants import evaluate
+from testbed.dataplane.lower.context import children
+from testbed.dataplane.lower.frames import BlockInstance, ExternInstance, Frame, TableInstance
+from testbed.dataplane.lower.instances import annotation_text, control_plane_name, enum_name
+from testbed.dataplane.lower.layout import ENUM_BITS
+from testbed.dataplane.lower.program import Lowered
+from testbed.dataplane.lower.tables import DEFAULT_SIZE, key_name
+from testbed.dataplane.p4info_format import Message, to_binary, to_text
+
+# The first byte of an id says what it is of (P4Runtime specification, section "P4 object IDs").
+_PREFIXES = {
+    "actions": 0x01,
+    "tables": 0x02,
+    "value_sets": 0x03,
+    "controller_packet_metadata": 0x04,
+    "action_profiles": 0x11,
+    "counters": 0x12,
+    "direct_counters": 0x13,
+    "meters": 0x14,
+    "direct_meters": 0x15,
+    "registers": 0x16,
+    "digests": 0x17,
+}
+_EXTERNS = {
+    "action_profile": "action_profiles",
+    "action_selector": "action_profiles",
+    "counter": "counters",
+    "direct_counter": "direct_counters",
+    "meter": "meters",
+    "direct_meter": "direct_meters",
+    "register": "registers",
+}
+_UNITS = {"packets": "PACKETS", "bytes": "BYTES", "packets_and_bytes": "BOTH"}
+_OWN_ANNOTATIONS = frozenset({"name", "id", "alias", "pkginfo", "p4runtime_translation"})
+_HASH_BITS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class P4Info:
+    """`message` has the fields of p4.config.v1.P4Info by name."""
+
+    message: Message
+
+    @property
+    def text(self) -> str:
+        return to_text(self.message)
+
+    @property
+    def binary(self) -> bytes:
+        """Serialized, for `P4Info.FromString`."""
+        return to_binary(self.message)
+
+
+def p4info(checked: Checked, lowered: Lowered) -> P4Info:
+    return P4Info(_Writer(checked, lowered).message())
+
+
+@dataclass(slots=True)
+class _Ids:
+    """Numbers for names: Jenkins' one-at-a-time hash, cut to 24 bits, below the prefix of the kind."""
+
+    taken: set[int] = field(default_factory=set)
+    known: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def of(self, kind: str, name: str, annotations: Iterable[ast.Annotation] = ()) -> int:
+        key = (kind, name)
+        if key not in self.known:
+            number = next((_id_of(one) for one in annotations if one.name == "id"), None)
+            if number is None:
+                number = _hash(name)
+            number = number & ((1 << _HASH_BITS) - 1) | _PREFIXES[kind] << _HASH_BITS
+            while number in self.taken:
+                number += 1
+            self.taken.add(number)
+            self.known[key] = number
+        return self.known[key]
+
+
+def _id_of(annotation: ast.Annotation) -> int | None:
+    first = annotation.expressions[0] if annotation.expressions else None
+    return first.value if isinstance(first, ast.IntLiteral) else None
+
+
+def _hash(name: str) -> int:
+    value = 0
+    for byte in name.encode():
+        value = (value + byte) & 0xFFFFFFFF
+        value = (value + (value << 10)) & 0xFFFFFFFF
+        value ^= value >> 6
+    value = (value + (value << 3)) & 0xFFFFFFFF
+    value ^= value >> 11
+    return (value + (value << 15)) & 0xFFFFFFFF
+
+
+class _Writer:
+    def __init__(self, checked: Checked, lowered: Lowered) -> None:
+        self._checked = checked
+        self._lowered = lowered
+        self._ids = _Ids()
+        self._message: Message = {"pkg_info": {"arch": "v1model"}}
+        self._types: Message = {}
+        self._has_types = False
+        self._table_ids: dict[str, int] = {}
+
+    def message(self) -> Message:
+        instances = list(self._instances())
+        tables = [(frame, one) for frame, one in instances if isinstance(one, TableInstance)]
+        self._package()
+        self._actions(tables)
+        for frame, table in tables:
+            self._add("tables", self._table(frame, table))
+        for _, one in instances:
+            if isinstance(one, ExternInstance):
+                self._extern(one)
+        self._controller_headers()
+        self._value_sets()
+        for name, type_ in self._lowered.digests:
+            self._has_types = True
+            described: Message = {"preamble": self._preamble("digests", name), "type_spec": self._data_type(type_)}
+            self._add("digests", described)
+        self._aliases()
+        if self._has_types:
+            self._message["type_info"] = {key: sorted(one, key=lambda entry: entry["key"]) for key, one in self._types.items()}
+        return self._message
+
+    def _add(self, kind: str, described: Message) -> None:
+        self._message.setdefault(kind, []).append(described)
+
+    def _package(self) -> None:
+        main = self._checked.main
+        annotation = None if main is None else ast.annotation(main, "pkginfo")
+        for key, value in annotation.pairs if annotation else ():
+            if isinstance(value, ast.StringLiteral) and key in ("name", "version", "organization", "contact", "url"):
+                self._message["pkg_info"][key] = value.value
+
+    # ---- what there is ----
+
+    def _instances(self) -> Iterator[tuple[Frame, ExternInstance | TableInstance]]:
+        """Tables that are applied and instances of externs in order, each with the frame it is in."""
+        frame = self._lowered.globals
+        for one in frame.bindings.values():
+            if isinstance(one, ExternInstance):
+                yield frame, one
+        for block in self._lowered.blocks:
+            yield from self._inside(block)
+
+    def _inside(self, block: BlockInstance) -> Iterator[tuple[Frame, ExternInstance | TableInstance]]:
+        frame = _frame(block)
+        for one in block.parts.values():
+            if isinstance(one, BlockInstance):
+                yield from self._inside(one)
+            elif isinstance(one, ExternInstance) or (isinstance(one, TableInstance) and one.is_applied):
+                yield frame, one
+
+    def _blocks(self) -> Iterator[BlockInstance]:
+        waiting = list(self._lowered.blocks)
+        while waiting:
+            block = waiting.pop(0)
+            yield block
+            waiting[:0] = [one for one in block.parts.values() if isinstance(one, BlockInstance)]
+
+    # ---- what all have in common ----
+
+    def _preamble(self, kind: str, name: str, annotations: tuple[ast.Annotation, ...] = ()) -> Message:
+        return {
+            "id": self._ids.of(kind, name, annotations),
+            "name": name,
+            "annotations": [_shown(one) for one in annotations if one.name not in _OWN_ANNOTATIONS],
+        }
+
+    def _aliases(self) -> None:
+        """The shortest ends of names that no other object has."""
+        preambles = [one["preamble"] for kind in _PREFIXES for one in self._message.get(kind, [])]
+        endings: dict[str, int] = {}
+        for one in preambles:
+            for ending in _endings(one["name"]):
+                endings[ending] = endings.get(ending, 0) + 1
+        for one in preambles:
+            one["alias"] = next((ending for ending in _endings(one["name"]) if endings[ending] == 1), one["name"])
+
+    def _value_type(self, type_: types.Type) -> Message:
+        """The width of a key or parameter, and the name of its type if that is a new one."""
+        self._has_types = True
+        if isinstance(type_, types.NewType):
+            self._new_type(type_)
+            return {"bitwidth": _bits(type_), "type_name": {"name": type_.declaration.name}}
+        return {"bitwidth": _bits(type_)}
+
+    # ---- actions and tables ----
+
+    def _actions(self, tables: list[tuple[Frame, TableInstance]]) -> None:
+        used: dict[str, tuple[Frame, ast.Action]] = {}
+        wanted: set[tuple[str, ast.Node]] = set()
+        for frame, table in tables:
+            for action in self._actions_of(table):
+                wanted.add((self._prefix(frame, action), action))
+        for block in self._blocks():
+            for node in _walk(block.declaration.body) if isinstance(block.declaration, ast.Control) else ():
+                call = self._checked.calls.get(node)
+                # The reference compiler looks for digests among the functions that are called, and leaves this trace.
+                self._has_types = self._has_types or (call is not None and call.kind is CallKind.EXTERN_FUNCTION)
+                if call is not None and call.kind is CallKind.ACTION and isinstance(call.callee, ast.Action):
+                    if self._is_local(block, call.callee):
+                        wanted.add((block.name, call.callee))
+        in_tables = {action for _, table in tables for action in self._actions_of(table)}
+        for declaration in self._checked.program.declarations:
+            if isinstance(declaration, ast.Action) and ("", declaration) in wanted:
+                used[control_plane_name("", declaration)] = (self._lowered.globals, declaration)
+        for block in self._blocks():
+            frame = _frame(block)
+            for one in block.declaration.locals:
+                if isinstance(one, ast.Action) and (block.name, one) in wanted:
+                    used[control_plane_name(block.name, one)] = (frame, one)
+        for name, (frame, action) in used.items():
+            self._add("actions", self._action(name, frame, action, action in in_tables))
+
+    @staticmethod
+    def _is_local(block: BlockInstance, action: ast.Action) -> bool:
+        return any(one is action for one in block.declaration.locals)
+
+    def _prefix(self, frame: Frame, action: ast.Action) -> str:
+        is_global = any(one is action for one in self._checked.program.declarations)
+        return "" if is_global else frame.prefix
+
+    def _action_of(self, ref: ast.ActionRef) -> ast.Action:
+        action = self._checked.declaration(ref.name)
+        assert isinstance(action, ast.Action)
+        return action
+
+    def _actions_of(self, table: TableInstance) -> list[ast.Action]:
+        found = [self._action_of(ref) for ref in table.declaration.actions]
+        default = table.declaration.default_action
+        action = self._action_of(default) if default is not None else self._no_action()
+        return found if action in found else [*found, action]
+
+    def _no_action(self) -> ast.Action:
+        return next(
+            one for one in self._checked.program.declarations if isinstance(one, ast.Action) and one.name == "NoAction"
+        )
+
+    def _action(self, name: str, frame: Frame, action: ast.Action, has_data: bool) -> Message:
+        params: list[Message] = []
+        for parameter in _data_parameters(action) if has_data else ():
+            type_ = types.substitute(self._checked.type_of(parameter), frame.type_arguments)
+            params.append(
+                {
+                    "id": _numbered(parameter.annotations, len(params) + 1),
+                    "name": _own_name(parameter),
+                    "annotations": [_shown(one) for one in parameter.annotations if one.name not in _OWN_ANNOTATIONS],
+                    **self._value_type(type_),
+                }
+            )
+        return {"preamble": self._preamble("actions", name, action.annotations), "params": params}
+
+    def _action_id(self, frame: Frame, action: ast.Action) -> int:
+        name = control_plane_name(self._prefix(frame, action), action)
+        return self._ids.of("actions", name, action.annotations)
+
+    def _table(self, frame: Frame, table: TableInstance) -> Message:
+        node = table.declaration
+        described: Message = {"preamble": self._preamble("tables", table.name, node.annotations)}
+        self._table_ids[table.name] = described["preamble"]["id"]
+        described["match_fields"] = self._match_fields(frame, node)
+        described["action_refs"] = self._action_refs(frame, table)
+        default = node.default_action
+        action = self._action_of(default) if default is not None else self._no_action()
+        number = self._action_id(frame, action)
+        if node.is_default_const:
+            described["const_default_action_id"] = number
+        described["initial_default_action"] = {"action_id": number, "arguments": self._arguments(frame, default, action)}
+        given = {one.name: one for one in node.properties}
+        resources: list[int] = []
+        for key, kind in (("counters", "direct_counters"), ("meters", "direct_meters"), ("implementation", "action_profiles")):
+            owner = self._owner(table, key)
+            if owner is None:
+                continue
+            annotations = owner.declaration.annotations if owner.declaration else ()
+            number = self._ids.of(kind, owner.name, annotations)
+            if key == "implementation":
+                described["implementation_id"] = number
+            else:
+                resources.append(number)
+        described["direct_resource_ids"] = resources
+        size = evaluate(self._checked, given["size"].value, frame.known) if "size" in given else None
+        described["size"] = size if isinstance(size, int) and size > 0 else DEFAULT_SIZE
+        timeout = given.get("support_timeout")
+        if timeout is not None and evaluate(self._checked, timeout.value, frame.known) is True:
+            described["idle_timeout_behavior"] = "NOTIFY_CONTROL"
+        described["is_const_table"] = node.are_entries_const
+        described["has_initial_entries"] = bool(node.entries)
+        return described
+
+    def _owner(self, table: TableInstance, key: str) -> ExternInstance | None:
+        """What is bound to a table as its `counters`, `meters` or `implementation`."""
+        kinds = {
+            "counters": ("direct_counter",),
+            "meters": ("direct_meter",),
+            "implementation": ("action_profile", "action_selector"),
+        }[key]
+        for one in self._lowered.externs:
+            if table.name in one.tables and one.type.declaration.name in kinds:
+                return one
+        return None
+
+    def _match_fields(self, frame: Frame, node: ast.Table) -> list[Message]:
+        found: list[Message] = []
+        for key in node.key:
+            kind = key.match_kind.name
+            if kind == "selector":
+                continue
+            type_ = types.substitute(self._checked.type_of(key.expression), frame.type_arguments)
+            found.append(
+                {
+                    "id": _numbered(key.annotations, len(found) + 1),
+                    "name": key_name(key),
+                    "annotations": [_shown(one) for one in key.annotations if one.name not in _OWN_ANNOTATIONS],
+                    "match_type": kind.upper(),
+                    **self._value_type(type_),
+                }
+            )
+        return found
+
+    def _action_refs(self, frame: Frame, table: TableInstance) -> list[Message]:
+        listed = [self._action_of(ref) for ref in table.declaration.actions]
+        by_action = dict(zip(listed, table.declaration.actions, strict=True))
+        found: list[Message] = []
+        for action in self._actions_of(table):
+            ref = by_action.get(action)
+            names = {one.name for one in ref.annotations} if ref is not None else {"defaultonly"}
+            annotations = [_shown(one) for one in ref.annotations] if ref is not None else ["@defaultonly"]
+            scope = "TABLE_ONLY" if "tableonly" in names else "DEFAULT_ONLY" if "defaultonly" in names else None
+            found.append({"id": self._action_id(frame, action), "annotations": annotations, "scope": scope})
+        return found
+
+    def _arguments(self, frame: Frame, ref: ast.ActionRef | None, action: ast.Action) -> list[Message]:
+        if ref is None:
+            return []
+        wanted = _data_parameters(action)
+        positional = list(action.parameters) if len(ref.arguments) == len(action.parameters) else wanted
+        by_name = {one.name: one.value for one in ref.arguments if one.name is not None} or {
+            parameter.name: one.value for parameter, one in zip(positional, ref.arguments, strict=False)
+        }
+        found: list[Message] = []
+        for at, parameter in enumerate(wanted, 1):
+            expression = by_name.get(parameter.name) or parameter.default
+            value = None if expression is None else evaluate(self._checked, expression, frame.known)
+            bits = _bits(types.substitute(self._checked.type_of(parameter), frame.type_arguments))
+            if isinstance(value, int):
+                cut = int(value) & ((1 << bits) - 1)
+                number = _numbered(parameter.annotations, at)
+                found.append({"param_id": number, "value": cut.to_bytes((bits + 7) // 8, "big")})
+        return found
+
+    # ---- externs and the rest ----
+
+    def _extern(self, one: ExternInstance) -> None:
+        kind = _EXTERNS.get(one.type.declaration.name)
+        if kind is None:
+            return
+        annotations = one.declaration.annotations if one.declaration else ()
+        described: Message = {"preamble": self._preamble(kind, one.name, annotations)}
+        ids = [self._table_ids[name] for name in one.tables if name in self._table_ids]
+        sizes = [value for value in one.arguments if isinstance(value, int)]
+        match kind:
+            case "action_profiles":
+                described |= {"table_ids": ids, "size": sizes[0]}
+                described["with_selector"] = one.type.declaration.name == "action_selector"
+                described["max_group_size"] = next(
+                    (_id_of(annotation) for annotation in annotations if annotation.name == "max_group_size"), None
+                )
+            case "registers":
+                self._has_types = True
+                described |= {"type_spec": self._data_type(one.type.arguments[0]), "size": sizes[0]}
+            case "counters" | "meters":
+                described |= {"spec": {"unit": _UNITS[enum_name(one.arguments[1])]}, "size": sizes[0]}
+            case _:
+                if not ids:
+                    return
+                described |= {"spec": {"unit": _UNITS[enum_name(one.arguments[0])]}, "direct_table_id": ids[0]}
+        self._add(kind, described)
+
+    def _controller_headers(self) -> None:
+        for one in self._checked.program.declarations:
+            annotation = ast.annotation(one, "controller_header") if isinstance(one, ast.Struct) else None
+            if annotation is None or not isinstance(one, ast.Struct):
+                continue
+            name = annotation_text(annotation)
+            fields: list[Message] = []
+            for at, part in enumerate(one.fields, 1):
+                fields.append(
+                    {
+                        "id": _numbered(part.annotations, at),
+                        "name": _own_name(part),
+                        "annotations": [_shown(two) for two in part.annotations if two.name not in _OWN_ANNOTATIONS],
+                        **self._value_type(self._checked.type_of(part)),
+                    }
+                )
+            preamble = self._preamble("controller_packet_metadata", name, one.annotations)
+            self._add("controller_packet_metadata", {"preamble": preamble, "metadata": fields})
+
+    def _value_sets(self) -> None:
+        for block in self._blocks():
+            frame = _frame(block)
+            for one in block.declaration.locals:
+                if isinstance(one, ast.ValueSet):
+                    name = control_plane_name(block.name, one)
+                    type_ = types.substitute(self._checked.type_of(one), frame.type_arguments)
+                    size = evaluate(self._checked, one.size, frame.known)
+                    preamble = self._preamble("value_sets", name, one.annotations)
+                    self._add("value_sets", {"preamble": preamble, "match": _set_fields(type_), "size": size})
+
+    # ---- types ----
+
+    def _data_type(self, type_: types.Type) -> Message:
+        match type_:
+            case types.Bits(width, is_signed):
+                return {"bitstring": {"int" if is_signed else "bit": {"bitwidth": width}}}
+            case types.Varbits(width):
+                return {"bitstring": {"varbit": {"max_bitwidth": width}}}
+            case types.Bool():
+                return {"bool": {}}
+            case types.Error():
+                self._types["error"] = [{"members": list(self._checked.errors)}]
+                return {"error": {}}
+            case types.Tuple(elements):
+                return {"tuple": {"members": [self._data_type(one) for one in elements]}}
+            case types.NewType():
+                self._new_type(type_)
+                return {"new_type": {"name": type_.declaration.name}}
+            case types.EnumType():
+                return self._enum(type_)
+            case types.StructType():
+                name = type_.declaration.name
+                members = [{"name": key, "type_spec": self._data_type(one)} for key, one in type_.fields]
+                if type_.kind is ast.StructKind.HEADER:
+                    plain = [{"name": one["name"], "type_spec": one["type_spec"].get("bitstring")} for one in members]
+                    self._entry("headers", name, {"members": plain})
+                    return {"header": {"name": name}}
+                self._entry("structs", name, {"members": members})
+                return {"struct": {"name": name}}
+        return {}
+
+    def _enum(self, type_: types.EnumType) -> Message:
+        name = type_.declaration.name
+        if type_.underlying is None:
+            self._entry("enums", name, {"members": [{"name": one.name} for one in type_.declaration.members]})
+            return {"enum": {"name": name}}
+        bits = type_.underlying.width
+        members: list[Message] = []
+        for one in type_.declaration.members:
+            value = self._checked.constant(one)
+            if isinstance(value, int):
+                cut = value & ((1 << bits) - 1)
+                members.append({"name": one.name, "value": cut.to_bytes((bits + 7) // 8, "big")})
+        self._entry("serializable_enums", name, {"underlying_type": {"bitwidth": bits}, "members": members})
+        return {"serializable_enum": {"name": name}}
+
+    def _new_type(self, type_: types.NewType) -> None:
+        annotation = ast.annotation(type_.declaration, "p4runtime_translation")
+        if annotation is None or not annotation.expressions:
+            self._entry("new_types", type_.declaration.name, {"original_type": self._data_type(type_.underlying)})
+            return
+        uri = annotation.expressions[0]
+        translated: Message = {"uri": uri.value if isinstance(uri, ast.StringLiteral) else annotation.text}
+        width = annotation.expressions[1] if len(annotation.expressions) > 1 else None
+        if isinstance(width, ast.IntLiteral):
+            translated["sdn_bitwidth"] = width.value
+        else:
+            translated["sdn_string"] = {}
+        self._entry("new_types", type_.declaration.name, {"translated_type": translated})
+
+    def _entry(self, kind: str, name: str, value: Message) -> None:
+        entries = self._types.setdefault(kind, [])
+        if all(one["key"] != name for one in entries):
+            entries.append({"key": name, "value": value})
+
+
+def _frame(block: BlockInstance) -> Frame:
+    known = dict(block.outer.known) | dict(block.known)
+    type_arguments = dict(block.outer.type_arguments) | dict(block.type_arguments)
+    return Frame(block.outer, block.name, {}, known, type_arguments)
+
+
+def _walk(node: ast.Node) -> Iterator[ast.Node]:
+    yield node
+    for one in children(node):
+        yield from _walk(one)
+
+
+def _shown(annotation: ast.Annotation) -> str:
+    return " ".join(annotation.span.text.split())
+
+
+def _endings(name: str) -> Iterator[str]:
+    """The ends of a dotted name, the shortest first."""
+    parts = name.split(".")
+    for at in range(len(parts) - 1, -1, -1):
+        yield ".".join(parts[at:])
+
+
+def _numbered(annotations: tuple[ast.Annotation, ...], otherwise: int) -> int:
+    given = next((_id_of(one) for one in annotations if one.name == "id"), None)
+    return otherwise if given is None else given
+
+
+def _own_name(node: ast.Declared) -> str:
+    annotation = ast.annotation(node, "name")
+    return node.name if annotation is None else annotation_text(annotation)
+
+
+def _data_parameters(action: ast.Action) -> list[ast.Parameter]:
+    """The parameters that the control plane gives."""
+    return [one for one in action.parameters if one.direction is ast.Direction.NONE]
+
+
+def _bits(type_: types.Type) -> int:
+    plain = types.plain(type_)
+    if isinstance(plain, types.EnumType | types.Error):
+        return ENUM_BITS
+    return types.width_bits(plain) or 0
+
+
+def _set_fields(type_: types.Type) -> list[Message]:
+    """What is matched in a value set."""
+    element = type_.element if isinstance(type_, types.Set) else type_
+    if isinstance(element, types.StructType):
+        return [
+            {"id": at, "name": name, "bitwidth": _bits(one), "match_type": "EXACT"}
+            for at, (name, one) in enumerate(element.fields, 1)
+        ]
+    if isinstance(element, types.Tuple):
+        return [{"id": at, "bitwidth": _bits(one), "match_type": "EXACT"} for at, one in enumerate(element.elements, 1)]
+    return [{"id": 1, "bitwidth": _bits(element), "match_type": "EXACT"}]

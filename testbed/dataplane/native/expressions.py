@@ -165,7 +165,8 @@ class Expressions:
             return convert(f"wide_signed({code}, {bits})", WIDE, target)
         if signed:
             return convert(f"({(I64 if source is U64 else I128).c}){code}", I64 if source is U64 else I128, target)
-        return convert(code if source.wide else f"({source.c}){code}" if source != target else code, source, target)
+        # A narrower type would be computed with in `int`, or in 32 bits: too few for what may come out.
+        return convert(code if source.wide else f"({source.c}){code}", source, target)
 
     def _next(self, term: Term) -> str:
         return self.layout.stacks[f"{term.value}$next"]

@@ -210,11 +210,12 @@ class _Writer:
                     if self._is_local(block, call.callee):
                         wanted.add((block.name, call.callee))
         in_tables = {action for _, table in tables for action in self._actions_of(table)}
-        for declaration in self._checked.program.declarations:
-            if isinstance(declaration, ast.Action) and ("", declaration) in wanted:
-                used[control_plane_name("", declaration)] = (self._lowered.globals, declaration)
         for block in self._blocks():
             frame = _frame(block)
+            mine = {action for holder, table in tables if holder.prefix == block.name for action in self._actions_of(table)}
+            for declaration in self._checked.program.declarations:
+                if isinstance(declaration, ast.Action) and declaration in mine:
+                    used.setdefault(control_plane_name("", declaration), (self._lowered.globals, declaration))
             for one in block.declaration.locals:
                 if isinstance(one, ast.Action) and (block.name, one) in wanted:
                     used[control_plane_name(block.name, one)] = (frame, one)

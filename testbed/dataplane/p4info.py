@@ -127,7 +127,10 @@ class _Writer:
             self._add("digests", described)
         self._aliases()
         if self._has_types:
-            self._message["type_info"] = {key: sorted(one, key=lambda entry: entry["key"]) for key, one in self._types.items()}
+            self._message["type_info"] = {
+                kind: sorted(one, key=lambda entry: str(entry["key"])) if isinstance(one, list) else one
+                for kind, one in self._types.items()
+            }
         return self._message
 
     def _add(self, kind: str, described: Message) -> None:
@@ -206,13 +209,15 @@ class _Writer:
                 call = self._checked.calls.get(node)
                 # The reference compiler looks for digests among the functions that are called, and leaves this trace.
                 self._has_types = self._has_types or (call is not None and call.kind is CallKind.EXTERN_FUNCTION)
-                if call is not None and call.kind is CallKind.ACTION and isinstance(call.callee, ast.Action):
-                    if self._is_local(block, call.callee):
-                        wanted.add((block.name, call.callee))
+                called = call.callee if call is not None and call.kind is CallKind.ACTION else None
+                if isinstance(called, ast.Action) and self._is_local(block, called):
+                    wanted.add((block.name, called))
         in_tables = {action for _, table in tables for action in self._actions_of(table)}
         for block in self._blocks():
             frame = _frame(block)
-            mine = {action for holder, table in tables if holder.prefix == block.name for action in self._actions_of(table)}
+            mine = {
+                action for holder, table in tables if holder.prefix == block.name for action in self._actions_of(table)
+            }
             for declaration in self._checked.program.declarations:
                 if isinstance(declaration, ast.Action) and declaration in mine:
                     used.setdefault(control_plane_name("", declaration), (self._lowered.globals, declaration))
@@ -275,10 +280,17 @@ class _Writer:
         number = self._action_id(frame, action)
         if node.is_default_const:
             described["const_default_action_id"] = number
-        described["initial_default_action"] = {"action_id": number, "arguments": self._arguments(frame, default, action)}
+        described["initial_default_action"] = {
+            "action_id": number,
+            "arguments": self._arguments(frame, default, action),
+        }
         given = {one.name: one for one in node.properties}
         resources: list[int] = []
-        for key, kind in (("counters", "direct_counters"), ("meters", "direct_meters"), ("implementation", "action_profiles")):
+        for key, kind in (
+            ("counters", "direct_counters"),
+            ("meters", "direct_meters"),
+            ("implementation", "action_profiles"),
+        ):
             owner = self._owner(table, key)
             if owner is None:
                 continue
@@ -428,7 +440,7 @@ class _Writer:
             case types.Bool():
                 return {"bool": {}}
             case types.Error():
-                self._types["error"] = [{"members": list(self._checked.errors)}]
+                self._types["error"] = {"members": list(self._checked.errors)}
                 return {"error": {}}
             case types.Tuple(elements):
                 return {"tuple": {"members": [self._data_type(one) for one in elements]}}
@@ -439,7 +451,7 @@ class _Writer:
                 return self._enum(type_)
             case types.StructType():
                 name = type_.declaration.name
-                members = [{"name": key, "type_spec": self._data_type(one)} for key, one in type_.fields]
+                members: list[Message] = [{"name": key, "type_spec": self._data_type(one)} for key, one in type_.fields]
                 if type_.kind is ast.StructKind.HEADER:
                     plain = [{"name": one["name"], "type_spec": one["type_spec"].get("bitstring")} for one in members]
                     self._entry("headers", name, {"members": plain})

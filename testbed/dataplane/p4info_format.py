@@ -1,7 +1,7 @@
 """P4Info messages as nested dictionaries, and how they are written: protobuf's text format and its wire format.
 
-The numbers are those of `p4/config/v1/p4info.proto` and `p4types.proto` (P4Runtime specification, version 1.4). They are
-written here because no generated module of that file loads with every protobuf library in use.
+The numbers are those of `p4/config/v1/p4info.proto` and `p4types.proto` (P4Runtime specification). They are written
+here because no generated module of that file loads with every protobuf library in use.
 """
 
 from collections.abc import Iterator, Mapping
@@ -72,8 +72,8 @@ _MESSAGES: Mapping[str, Mapping[str, tuple[int, str]]] = {
     "Digest": {"preamble": (1, "Preamble"), "type_spec": (2, "DataType")},
     "Named": {"name": (1, "string")},
     "DataType": {"bitstring": (1, "Bitstring"), "bool": (2, "Empty"), "tuple": (3, "TupleType"), "struct": (4, "Named"),
-                 "header": (5, "Named"), "enum": (9, "Named"), "error": (10, "Empty"), "serializable_enum": (11, "Named"),
-                 "new_type": (12, "Named")},
+                 "header": (5, "Named"), "enum": (9, "Named"), "error": (10, "Empty"),
+                 "serializable_enum": (11, "Named"), "new_type": (12, "Named")},
     "Bitstring": {"bit": (1, "Width"), "int": (2, "Width"), "varbit": (3, "MaxWidth")},
     "Width": {"bitwidth": (1, "int")},
     "MaxWidth": {"max_bitwidth": (1, "int")},
@@ -125,7 +125,7 @@ def _values(message: Message, name: str) -> list[Any]:
 def _shown(value: Any, kind: str) -> str:
     match kind:
         case "string":
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+            return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
         case "bytes":
             return '"' + "".join(_escaped(byte) for byte in value) + '"'
         case "bool":

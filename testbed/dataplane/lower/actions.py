@@ -84,14 +84,13 @@ def linear(code: list[Instruction]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for one in code:
         match one:
-            case Primitive(operator, parameters, span):
-                found.append({"op": operator, "parameters": list(parameters), "source_info": source_info(span)})
+            case Primitive(operator, given, span):
+                found.append({"op": operator, "parameters": list(given), "source_info": source_info(span)})
             case Jump(target):
                 found.append({"op": "_jump", "parameters": [terms.number(positions[target])]})
             case Branch(condition, otherwise, span):
-                test = terms.argument(terms.from_truth(condition))
-                target = terms.number(positions[otherwise])
-                found.append({"op": "_jump_if_zero", "parameters": [test, target], "source_info": source_info(span)})
+                parameters = [terms.argument(terms.from_truth(condition)), terms.number(positions[otherwise])]
+                found.append({"op": "_jump_if_zero", "parameters": parameters, "source_info": source_info(span)})
             case Mark():
                 pass
             case _:

@@ -38,13 +38,13 @@ class CallLowering(AssignmentLowering):
     def extern(self, node: ast.Call, call: Invocation) -> Value | None:
         raise NotImplementedError
 
-    def apply_parser(self, node: ast.Call, call: Invocation) -> None:
+    def apply_parser(self, node: ast.Call, call: Invocation) -> None:  # noqa: ARG002
         raise refused(node.span, "a parser cannot be applied here")
 
-    def apply_control(self, node: ast.Call, call: Invocation) -> None:
+    def apply_control(self, node: ast.Call, call: Invocation) -> None:  # noqa: ARG002
         raise refused(node.span, "a control cannot be applied here")
 
-    def apply_table(self, node: ast.Call, targets: "Mapping[str, Label]") -> None:
+    def apply_table(self, node: ast.Call, targets: Mapping[str, Label]) -> None:  # noqa: ARG002
         raise refused(node.span, "a table cannot be applied here")
 
     def call(self, node: ast.Call) -> Value | None:

@@ -70,4 +70,3 @@ class ChecksumLowering(ControlLowering):
             if_cond=condition if condition["type"] == "expression" else terms.expression(condition),
         )
         return None
-

@@ -1,7 +1,7 @@
 """Linear code with labels, which statements are lowered to, and its basic blocks.
 
-The body of an action becomes one list of primitives with jumps; that of a control becomes tables and conditionals, that of a
-parser becomes states: see `actions`, `pipeline` and `parsers`.
+The body of an action becomes one list of primitives with jumps; that of a control becomes tables and conditionals, that
+of a parser becomes states: see `actions`, `controls` and `parsers`.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What all parts of one program's lowering share: the checked tree, the layout, and the lists that the JSON ends with."""
+"""What all parts of one program's lowering share: the checked tree, the layout, and the lists of the JSON."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields

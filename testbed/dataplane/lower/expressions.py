@@ -36,7 +36,7 @@ _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
 class ExpressionLowering:
-    """Writes code for one body. What has calls in it is added by `CallLowering`, assignments by `AssignmentLowering`."""
+    """Writes code for one body. Calls are added by `CallLowering`, assignments by `AssignmentLowering`."""
 
     def __init__(self, context: Context, frame: Frame) -> None:
         self.context = context
@@ -90,7 +90,7 @@ class ExpressionLowering:
                 at = [member.name for member in enum.members].index(name)
                 return Scalar(terms.number(at, 32), type_, False)
             case tuple():
-                return self._built(plain, [lambda i=item: i for item in constant], span, is_constant=True)
+                return self._from_constants(constant, plain, span)
         raise refused(span, f"{span.text!r} cannot be a value here")
 
     def temporary(self, name: str, type_: types.Type, span: Span) -> Value:
@@ -133,8 +133,7 @@ class ExpressionLowering:
         match value:
             case Scalar():
                 return value.read()
-            case Bitslice(base=base, base_type=type_, high=high, low=low):
-                del type_
+            case Bitslice(base=base, high=high, low=low):
                 return terms.slice_of(self.read(base, span), high, low)
             case Indexed(index=index, options=options, type=type_):
                 reads = [self.read(option, span) for option in options]
@@ -177,9 +176,8 @@ class ExpressionLowering:
                 if result is None:
                     raise refused(node.span, "this call gives no value")
                 return result
-            case ast.ListExpression(items=items):
-                parts = [lambda one=item: one for item in items]
-                return self._built(types.plain(self.type_of(node)), parts, node.span, has_rest=node.has_rest)
+            case ast.ListExpression():
+                return self._list(node)
             case ast.RecordExpression():
                 return self._record(node)
             case ast.InvalidHeader():
@@ -392,13 +390,13 @@ class ExpressionLowering:
             case (Fresh(), Invalid()) | (Invalid(), Fresh()):
                 return terms.truth(False)
             case (Fresh(), Header()) | (Header(), Fresh()) | (Fresh(), Fresh()):
-                one = left if isinstance(left, Header) else right
-                valid = terms.valid(one.name) if isinstance(one, Header) else terms.truth(True)
+                header = left if isinstance(left, Header) else right
+                valid = terms.valid(header.name) if isinstance(header, Header) else terms.truth(True)
                 return terms.conjunction(valid, self._members_same(left, right, span))
             case Header(), Header():
-                one, other = terms.valid(left.name), terms.valid(right.name)
-                neither = terms.conjunction(terms.negation(one), terms.negation(other))
-                both = terms.conjunction(one, other)
+                here, there = terms.valid(left.name), terms.valid(right.name)
+                neither = terms.conjunction(terms.negation(here), terms.negation(there))
+                both = terms.conjunction(here, there)
                 return terms.disjunction(neither, terms.conjunction(both, self._members_same(left, right, span)))
             case (Struct(), Struct()) | (Union(), Union()):
                 return self._members_same(left, right, span)
@@ -433,8 +431,6 @@ class ExpressionLowering:
                 return result
             case Indexed(index=index, options=options):
                 return self._chosen(index, [self.valid(option, span) for option in options], True)
-            case Struct(members=members) if isinstance(value, Struct):
-                del members
         raise refused(span, f"{span.text!r} has no validity here")
 
     def _conditional(self, node: ast.Conditional) -> Value:
@@ -497,41 +493,34 @@ class ExpressionLowering:
 
     # ---- values written out ----
 
-    def _built(
-        self,
-        type_: types.Type,
-        parts: "Sequence[Callable[[], ast.Expression | Constant]]",
-        span: Span,
-        *,
-        is_constant: bool = False,
-        has_rest: bool = False,
-    ) -> Value:
-        """A struct, header, tuple or stack from its parts in order."""
-        if isinstance(type_, types.Stack):
-            inner = [(str(at), type_.element) for at in range(type_.size)]
-        elif isinstance(type_, types.StructType):
-            inner = list(type_.fields)
-        elif isinstance(type_, types.Tuple):
-            inner = [(str(at), one) for at, one in enumerate(type_.elements)]
-        elif isinstance(type_, types.Record):
-            inner = list(type_.fields)
-        elif isinstance(type_, types.List):
-            inner = [(str(at), type_.element) for at in range(len(parts))]
-        else:
-            raise refused(span, f"{span.text!r} is not supported here")
+    def _from_constants(self, constants: tuple[Constant, ...], type_: types.Type, span: Span) -> Value:
+        """A struct, header, tuple, stack or list of known values."""
+        parts = zip(self._parts(type_, len(constants), span), constants, strict=True)
+        return self._shaped(type_, {name: self.from_constant(value, one, span) for (name, one), value in parts})
+
+    def _list(self, node: ast.ListExpression) -> Value:
+        type_ = types.plain(self.type_of(node))
         found: dict[str, Value] = {}
-        given = [part() for part in parts]
-        for at, (name, one) in enumerate(inner):
-            if at >= len(given):
-                found[name] = self._default(one, span)
-            elif is_constant:
-                found[name] = self.from_constant(given[at], one, span)  # type: ignore[arg-type]
+        for at, (name, one) in enumerate(self._parts(type_, len(node.items), node.span)):
+            if at >= len(node.items):
+                found[name] = self._default(one, node.span)
             else:
-                item = given[at]
-                assert isinstance(item, ast.Node)
-                found[name] = self._part(item, one, [later for later in given[at + 1 :] if isinstance(later, ast.Node)])
-        del has_rest
+                found[name] = self._part(node.items[at], one, node.items[at + 1 :])
         return self._shaped(type_, found)
+
+    @staticmethod
+    def _parts(type_: types.Type, count: int, span: Span) -> list[tuple[str, types.Type]]:
+        """The names and types of the parts of a value that is written as a list of `count`."""
+        match type_:
+            case types.StructType(fields=fields) | types.Record(fields=fields):
+                return list(fields)
+            case types.Tuple(elements):
+                return [(str(at), one) for at, one in enumerate(elements)]
+            case types.Stack(element, size):
+                return [(str(at), element) for at in range(size)]
+            case types.List(element):
+                return [(str(at), element) for at in range(count)]
+        raise refused(span, f"{span.text!r} is not supported here")
 
     def _part(self, item: ast.Expression, type_: types.Type, later: Sequence[ast.Node]) -> Value:
         value = self.value(item)

@@ -186,7 +186,7 @@ class ExternLowering(StatementLowering):
         self._emit_clone(node, arguments, self._marked(arguments["index"]))
 
     def _clone3(self, node: ast.Call, arguments: Arguments) -> None:
-        self._emit_clone(node, arguments, self._list(arguments["data"]))
+        self._emit_clone(node, arguments, self._kept_list(arguments["data"]))
 
     def _emit_clone(self, node: ast.Call, arguments: Arguments, number: int) -> None:
         session = self.fixed(arguments["session"])
@@ -198,17 +198,17 @@ class ExternLowering(StatementLowering):
             raise refused(node.span, "the index of a field list must be known when compiling")
         return self.context.marked_list(index)
 
-    def _list(self, node: ast.Expression) -> int:
+    def _kept_list(self, node: ast.Expression) -> int:
         return self.context.field_list(self.flat(self.value(node), node.span))
 
     def _resubmit(self, node: ast.Call, arguments: Arguments) -> None:
-        self.emit("resubmit", [terms.number(self._list(arguments["data"]))], node.span)
+        self.emit("resubmit", [terms.number(self._kept_list(arguments["data"]))], node.span)
 
     def _resubmit_preserving(self, node: ast.Call, arguments: Arguments) -> None:
         self.emit("resubmit", [terms.number(self._marked(arguments["index"]))], node.span)
 
     def _recirculate(self, node: ast.Call, arguments: Arguments) -> None:
-        self.emit("recirculate", [terms.number(self._list(arguments["data"]))], node.span)
+        self.emit("recirculate", [terms.number(self._kept_list(arguments["data"]))], node.span)
 
     def _recirculate_preserving(self, node: ast.Call, arguments: Arguments) -> None:
         self.emit("recirculate", [terms.number(self._marked(arguments["index"]))], node.span)
@@ -229,8 +229,9 @@ class ExternLowering(StatementLowering):
                 bits = types.Bits(self.layout.field_bits(*term["value"]))
                 kept = self.saved(Scalar(term, bits, False), bits, data.span, "digest")
                 assert isinstance(kept, Scalar)
-                term = kept.term
-            elements.append(term)
+                elements.append(kept.term)
+            else:
+                elements.append(term)
         plain = types.plain(type_)
         name = plain.declaration.name if isinstance(plain, types.StructType) else "digest"
         if all(type_ != known for _, known in self.context.digests):

@@ -1,4 +1,4 @@
-"""What names mean while bodies are inlined: one frame an instance, call or loop turn, each inside the one it was written in."""
+"""What names mean while bodies are inlined: a frame for each instance and call, inside the one it was written in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Instances of externs, tables, parsers and controls, with their control-plane names and what the JSON says of arrays."""
+"""Instances of externs, tables, parsers and controls: their control-plane names, and arrays in the JSON."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from testbed.dataplane.lower.values import Text
 
 
 def control_plane_name(prefix: str, node: ast.Declared) -> str:
-    """The name that the control plane knows `node` by: its `@name`, which a leading dot makes absolute, within `prefix`."""
+    """The name that the control plane knows `node` by: within `prefix`, unless its `@name` begins with a dot."""
     name = node.name
     annotation = ast.annotation(node, "name")
     if annotation is not None:
@@ -61,7 +61,7 @@ def make(
         one.parameter: evaluate(context.checked, one.value, frame.known) for one in call.passed if one.value is not None
     }
     if isinstance(call.callee, ast.Parser | ast.Control):
-        known = {key: value for key, value in values.items() if value is not None}
+        known: dict[ast.Node, Constant] = {key: value for key, value in values.items() if value is not None}
         missing = [key.name for key, value in values.items() if value is None]
         if missing:
             raise refused(span, f"the constructor argument {missing[0]!r} must be known when compiling")

@@ -84,7 +84,7 @@ class Layout:
             return self._scalars[name][0]
         if name == "$valid$":
             return 1
-        type_name = next(one["header_type"] for one in self._headers if one["name"] == header)
+        type_name: str = next(one["header_type"] for one in self._headers if one["name"] == header)
         return int(next(bits for known, bits, *_ in self._header_types[type_name]["fields"] if known == name))
 
     def _scalar(self, name: str, type_: types.Type) -> Scalar:
@@ -156,7 +156,7 @@ class Layout:
         return found
 
     def _id_of(self, name: str) -> int:
-        return next(one["id"] for one in reversed(self._headers) if one["name"] == name)
+        return int(next(one["id"] for one in reversed(self._headers) if one["name"] == name))
 
     def _unique(self, name: str) -> str:
         key, count = name, 0

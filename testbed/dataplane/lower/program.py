@@ -56,7 +56,9 @@ class _Program:
             document = self._document(main, blocks)
         except Unsupported as error:
             raise refused(main.span, str(error)) from error
-        return Lowered(document, self._globals, tuple(blocks), tuple(self._context.externs), tuple(self._context.digests))
+        return Lowered(
+            document, self._globals, tuple(blocks), tuple(self._context.externs), tuple(self._context.digests)
+        )
 
     def _blocks(self, main: ast.Instance) -> list[BlockInstance]:
         checked = self._context.checked
@@ -161,4 +163,3 @@ class _Program:
 def _bound(block: BlockInstance, values: Sequence[Value], skip: int = 0) -> dict[ast.Node, Value]:
     """The parameters of a block with their values; the first `skip` are externs."""
     return dict(zip(block.declaration.parameters[skip:], values, strict=True))
-

@@ -60,7 +60,7 @@ class TableLowering(ExternLowering):
         for ref in node.actions:
             action = self._action(ref)
             actions[action] = self._lowered(action, ref, pending)
-        default, values, is_const = self._default(node)
+        default, values, is_const = self._default_entry(node)
         if default not in actions and (described["type"] == "simple" or node.default_action is not None):
             actions[default] = self._lowered(default, None, pending)
         described["action_ids"] = [one["id"] for one in actions.values()]
@@ -216,7 +216,7 @@ class TableLowering(ExternLowering):
             self._shared[key] = described
         return described
 
-    def _default(self, node: ast.Table) -> tuple[ast.Action, list[str], bool]:
+    def _default_entry(self, node: ast.Table) -> tuple[ast.Action, list[str], bool]:
         if node.default_action is None:
             return self._no_action(node), [], False
         action = self._action(node.default_action)

@@ -1,7 +1,7 @@
-"""The "type value objects" of BMv2 JSON: operands, and expressions over integers of any size with P4's semantics on top.
+"""The "type value objects" of BMv2 JSON: operands, and expressions over integers of any size with P4's meaning.
 
-A `Term` that stands for a number is exact: within the range of its P4 type, negative if that is signed. A term that stands
-for a `bool` is a BMv2 truth value; fields hold numbers, so truth is read with `d2b` and written with `b2d`.
+A `Term` that stands for a number is exact: within the range of its P4 type, negative if that is signed. A term that
+stands for a `bool` is a BMv2 truth value; fields hold numbers, so truth is read with `d2b` and written with `b2d`.
 """
 
 from collections.abc import Iterator
@@ -158,7 +158,7 @@ def converted(term: Term, source: Bits, target: Bits) -> Term:
 
 def atoms(term: Term) -> Iterator[Atom]:
     """The fields that `term` reads."""
-    kind, value = term["type"], term.get("value")
+    kind, value = term["type"], term["value"]
     if kind == "field":
         yield value[0], value[1]
     elif kind in ("stack_field", "union_stack_field"):

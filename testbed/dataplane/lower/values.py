@@ -1,4 +1,4 @@
-"""What an expression stands for while lowering: where it lies among BMv2's headers and fields, or what is written there."""
+"""What an expression stands for while lowering: a place among BMv2's headers and fields, or what goes there."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

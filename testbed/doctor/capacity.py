@@ -7,7 +7,6 @@ packet-hops a second against it, and `time_dilation: auto` brings the two togeth
 
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from testbed.errors import MachineLacks, TestbedError
 from testbed.plan.model import Capabilities, Plan
 from testbed.plan.planner import plan
 from testbed.run.conductor import Conductor
+from testbed.run.interrupts import interruptible, uninterrupted
 from testbed.run.launch import start_workers
 from testbed.run.probes import Probes, probe
 from testbed.spec.model import Spec
@@ -61,11 +61,14 @@ def measure() -> Capabilities:
         "cores": len(os.sched_getaffinity(0)),
     }
     unknown = Capabilities(**known, packet_hops_per_s=1, path_excess_ns=0, switch_ns=0)
-    with tempfile.TemporaryDirectory(prefix="testbed-doctor-") as folder:
-        state = RunState.create("run", "doctor", Path(folder))
-        trial = _Trial(unknown, state, Path(folder))
+    state = RunState.create("run", "doctor", Path("/"))
+    logs = state.directory / "logs"
+    logs.mkdir()
+    trial = _Trial(unknown, state, logs)
+    with uninterrupted():
         try:
-            hops_per_s, path_excess_ns, switch_ns = trial.run()
+            with interruptible():
+                hops_per_s, path_excess_ns, switch_ns = trial.run()
         finally:
             problems = trial.stop()
             if not problems:
@@ -93,7 +96,7 @@ class _Trial:
         self._workers = start_workers(self._network, self._logs)
         conductor.welcome_ranks(len(self._plan.placement), _START_LIMIT_S, self._workers.check)
         idle = Probes()
-        probe(self._plan, conductor.ranks, idle, trains=())
+        probe(self._plan, conductor, idle, trains=())
         path_excess_ns = max(0, *(p.measured_ns - p.modelled_ns for p in idle.rtt)) // 2
         self._allreduce(conductor)  # the first also fills the switches' caches
         rate_bps = float(_HIGHEST_BPS)

@@ -9,11 +9,12 @@ from testbed.emulation.commands import in_parallel, output_of
 # /proc/net/snmp (RFC 4113 and Linux's own) -> what to call it.
 RECEIVE_BUFFER_FULL = "UDP receive buffer full"
 CHECKSUM_WRONG = "UDP checksum wrong"
+PORT_WITHOUT_LISTENER = "UDP port without a listener"
 _UDP_COUNTERS = {
     "RcvbufErrors": RECEIVE_BUFFER_FULL,
     "SndbufErrors": "UDP send buffer full",
     "InCsumErrors": CHECKSUM_WRONG,
-    "NoPorts": "UDP port without a listener",
+    "NoPorts": PORT_WITHOUT_LISTENER,
 }
 _RX_DROPPED = 3  # of the columns of /proc/net/dev
 

@@ -175,6 +175,10 @@ class EmulatedNetwork:
         scheduling.stand_back()
         return problems
 
+    def check(self) -> None:
+        """Raise RunFailed if Open vSwitch has died."""
+        self._openvswitch.check()
+
     def set_link(self, index: int, parameters: LinkParameters) -> None:
         """Change a directed link (by its index in the graph) while packets flow; model time."""
         self._tc.set_link(index, parameters)
@@ -266,8 +270,8 @@ class EmulatedNetwork:
             for speaker, messages in heard:
                 for message in messages:
                     self._heard[speaker.name, message.get("event")] = speaker
-                    if message.get("event") == "failed":
-                        raise RunFailed(f"{speaker.name} failed: {message.get('reason')}", hint=f"see {child.log}")
+                    if message.get("event") in ("failed", "refused"):
+                        raise RunFailed(f"{speaker.name}: {message.get('reason', message)}", hint=f"see {child.log}")
             if not heard:
                 child.check()
                 if time.monotonic() > deadline:

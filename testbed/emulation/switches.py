@@ -26,7 +26,7 @@ _START_S = 10.0
 _TRANSACTION_S = 30
 _PROBE_MS = 30_000  # two busy cores may keep a controller from answering OVS's default of 5 s
 _SETTINGS = {
-    "max-idle": 3_600_000,  # ms: cached flows live through a pause; else the first packet after 10 s takes the slow path
+    "max-idle": 3_600_000,  # ms: cached flows live through a pause; else after 10 s a packet takes the slow path
     "stats-update-interval": 86_400_000,  # ms: every 5 s it would read all ports' counters, for tens of milliseconds
     "n-handler-threads": 1,
     "n-revalidator-threads": 1,
@@ -112,10 +112,14 @@ class OpenVSwitch:
         try:
             self._vsctl(f"--timeout={_TRANSACTION_S}", *words)
         finally:
-            for child in self._children:
-                child.check()
+            self.check()
         if self._datapath == "user":
             _enlarge_packet_buffers(self._children[-1].pid)
+
+    def check(self) -> None:
+        """Raise RunFailed if a daemon has died."""
+        for child in self._children:
+            child.check()
 
     def missing_ports(self, plan: Plan) -> list[str]:
         """Ports that did not get the number that the plan gives them."""

@@ -14,6 +14,7 @@ from testbed.run.channel import Channel, Hub, Message
 
 _TICK_S = 0.2
 _PROGRESS_ANSWER_S = 2.0
+_PROGRESS_LIMIT_S = 10.0
 
 
 class LimitReached(RunFailed):
@@ -23,7 +24,8 @@ class LimitReached(RunFailed):
 class Conductor:
     """Pumps all control channels of one run."""
 
-    def __init__(self, hub: Hub, *, wall_limit_s: float) -> None:
+    def __init__(self, hub: Hub, *, wall_limit_s: float, began: float | None = None) -> None:
+        """`began`: time.monotonic() when the run began; now if it is not given."""
         self.hub = hub
         self.ranks: dict[int, Channel] = {}
         self.lost: list[str] = []  # who died though the run went on
@@ -32,7 +34,11 @@ class Conductor:
         self.due: Callable[[], float] = lambda: float("inf")  # seconds until `on_due` has something to do
         self.on_due: Callable[[], None] = lambda: None
         self._wall_limit_s = wall_limit_s
-        self._wall_deadline = time.monotonic() + wall_limit_s
+        self.notes: list[str] = []
+        self.check: Callable[[], None] = lambda: None  # raises RunFailed if a process without a channel has died
+        self._answers: dict[tuple[Channel, int], Message] = {}
+        self._asked = 0
+        self._wall_deadline = (time.monotonic() if began is None else began) + wall_limit_s
 
     def welcome_ranks(self, count: int, timeout_s: float, alive: Callable[[], None]) -> None:
         """Take in the ranks' connections; `alive` raises if their parent died."""
@@ -99,8 +105,20 @@ class Conductor:
                 raise LimitReached(f"nothing came within {timeout_s:g} s: {what()}")
             self.pump(min(deadline, self._wall_deadline) - now)
 
+    def ask(self, channel: Channel, message: Message, timeout_s: float) -> Message:
+        """A request and its answer, with an ear on everybody else; raises RunFailed also for an answered error."""
+        self._asked -= 1  # below the channel's own numbers
+        key = channel, self._asked
+        channel.send({**message, "id": self._asked})
+        self.until(lambda: key in self._answers, lambda: f"{channel.name} to answer {message['op']!r}", timeout_s)
+        answer = self._answers.pop(key)
+        if "error" in answer:
+            raise RunFailed(f"{channel.name}: {answer['error']}")
+        return answer
+
     def pump(self, timeout_s: float = 0.0) -> None:
         """Take in what the channels say, and let what is due happen."""
+        self.check()
         if self.due() <= 0:
             self.on_due()
         for channel, messages in self.hub.wait(max(0.0, min(timeout_s, self.due(), _TICK_S))):
@@ -111,8 +129,11 @@ class Conductor:
 
     def waiting_for(self) -> str:
         """What each living rank says it waits for, in one line each."""
-        lines = []
+        lines: list[str] = []
+        deadline = time.monotonic() + _PROGRESS_LIMIT_S
         for rank, channel in self.living():
+            if time.monotonic() > deadline:
+                return "; ".join([*lines, "the others were not asked any more"])
             try:
                 answer = channel.request({"op": "progress"}, _PROGRESS_ANSWER_S)
                 lines.append(f"rank {rank}: {answer.get('waiting') or 'nothing'}")
@@ -124,8 +145,23 @@ class Conductor:
         event = message.get("event")
         if event == "failed" and channel.hello["hello"] == "rank":
             raise RunFailed(f"{channel.name} failed: {message.get('reason')}")
-        if event is not None:
+        if event is None and "id" in message:
+            self._answers[channel, message["id"]] = message
+        elif channel.hello["hello"] == "controller":
+            self._heed_controller(event, message)
+        elif event is not None:
             self.notices[event].append((channel, message))
+
+    def _heed_controller(self, event: str | None, message: Message) -> None:
+        """What it says of the network goes into the verdict or beside it."""
+        if event == "switch-lost":
+            self.lost.append(f"switch {message['switch']} (the controller lost it)")
+        elif event == "refused":
+            self.lost.append(f"a flow that switch {message['switch']} refused")
+        elif event == "failed":
+            self.lost.append(f"the controller's {message['handler']} ({message['reason']})")
+        elif event == "links" and not message["foreseen"]:
+            self.notes.append(f"no route was planned for cables {message['down']} being down together")
 
     def _gone(self, channel: Channel) -> None:
         role = channel.hello["hello"]

@@ -99,27 +99,30 @@ def packet_totals(
     links: Iterable[LinkRow],
     ranks: Mapping[str, int],
     *,
+    at_hosts: bool,
     in_flight: int,
     buffer_drops: int,
+    unreachable: int,
 ) -> PacketTotals:
     """The job's wire packets.
 
-    ranks: how much each counter of the ranks rose, summed. Where they cannot count wire packets (kernel TCP), the
-    hosts' own links do: what entered the network at hosts, and what was handed to them. buffer_drops: packets that
-    hosts' socket buffers had no room for; what the ranks' sockets dropped beyond these had a wrong checksum.
+    ranks: how much each counter of the ranks rose, summed. at_hosts: the hosts' own links count instead, what entered
+    the network and what was handed over. unreachable: dropped by switches that have no way left, on purpose.
+    buffer_drops: packets that hosts' socket buffers had no room for; what the ranks' sockets dropped beyond these had
+    a wrong checksum.
     """
     links = list(links)
     sent, received = ranks.get("sent_packets", 0), ranks.get("received_packets", 0)
     corrupt = ranks.get("corrupt_packets", 0) + max(0, ranks.get("socket_drops", 0) - buffer_drops)
-    if plan.spec.transport.kind == "tcp":
+    if at_hosts:
         sent, received = _entered(plan, links), _handed_over(plan, links)
-        corrupt = 0  # what the kernel's TCP throws away was handed over before
+        corrupt = 0  # that is thrown away after it was handed over
     return PacketTotals(
         sent=sent,
         received=received,
         duplicated=sum(row.job_duplicated for row in links),
         dropped_queue=sum(row.job_dropped_queue for row in links),
-        dropped_loss=sum(row.job_dropped_loss + row.job_dropped_down for row in links),
+        dropped_loss=sum(row.job_dropped_loss + row.job_dropped_down for row in links) + unreachable,
         dropped_corrupt=corrupt,
         in_flight=in_flight,
         retransmitted=ranks.get("retransmitted_packets", 0),
@@ -127,9 +130,9 @@ def packet_totals(
     )
 
 
-def frames_from_hosts(plan: Plan, links: Iterable[LinkRow], ranks: Mapping[str, int]) -> int:
+def frames_from_hosts(plan: Plan, links: Iterable[LinkRow], ranks: Mapping[str, int], *, at_hosts: bool) -> int:
     """Bytes of the job's frames, FCS included, that left hosts."""
-    if plan.spec.transport.kind != "tcp":
+    if not at_hosts:
         return ranks.get("frame_bytes", 0)
     hosts = set(plan.graph.hosts)
     return sum(row.job_bytes + _FCS_BYTES * row.job_packets for row in links if row.link.split(">")[0] in hosts)

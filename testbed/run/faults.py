@@ -1,5 +1,6 @@
 """Carries out the spec's timed faults: at each one's instant, by whoever owns the thing that fails."""
 
+import contextlib
 import os
 import signal
 import time
@@ -54,7 +55,8 @@ class FaultTimeline:
         if fault.kind == "kill":
             for rank in set(fault.workers) - self._conductor.planned_deaths:
                 self._conductor.planned_deaths.add(rank)
-                os.kill(self._conductor.ranks[rank].hello["pid"], signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._conductor.ranks[rank].hello["pid"], signal.SIGKILL)
         elif fault.kind == "link-down":
             for cable in fault.cables:
                 self._network.link_down(cable)

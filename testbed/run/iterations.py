@@ -19,6 +19,7 @@ from testbed.spec.model import WorkloadSpec
 _RELEASE_MARGIN_NS = 20_000_000  # for the release to reach everyone before its instant
 _RELEASE_PER_RANK_NS = 500_000
 _PREPARE_LIMIT_S = 120.0
+_COUNTERS_LIMIT_S = 20.0
 
 LinkLateness = Callable[[], tuple[int | None, str]]  # since the last call: the worst link's p99 (model ns) and its name
 
@@ -102,7 +103,8 @@ class Iterations:
 
     def counters(self) -> dict[int, Message]:
         """Every living rank's cumulative counters."""
-        return {rank: channel.request({"op": "counters"}) for rank, channel in self._conductor.living()}
+        ask = self._conductor.ask
+        return {rank: ask(channel, {"op": "counters"}, _COUNTERS_LIMIT_S) for rank, channel in self._conductor.living()}
 
     def _round(self, index: int) -> dict[int, Message]:
         """One iteration, counted from the first warm-up; rank -> what it reports."""
@@ -131,9 +133,8 @@ class Iterations:
             if message["late_p99_ns"] is not None and (late_ns is None or message["late_p99_ns"] > late_ns):
                 late_ns, where = message["late_p99_ns"], f"rank {rank}"
         cct_ns = self._model(max(ends) - min(starts))
-        skew_ns = max(
-            message["start_late_ns"] for message in done.values()
-        )  # beyond what compute time and stalls ask for
+        late_starts = [message["start_late_ns"] for message in done.values()]  # not computing nor stalls
+        skew_ns = max(late_starts) - min(late_starts)
         self._check_weights(number, done)
         evidence = IterationEvidence(number, cct_ns, late_ns, skew_ns, where)
         self.measured.evidence.append(evidence)
@@ -173,7 +174,7 @@ class Iterations:
             nmse=message["nmse"],
             retransmitted=message["retransmitted"],
             timeouts=message["timeouts"],
-            cpu_ns=message["cpu_ns"],
+            cpu_ns=self._model(message["cpu_ns"]),
         )
 
     def _model(self, real_ns: int) -> int:

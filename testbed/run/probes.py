@@ -12,7 +12,7 @@ from itertools import pairwise
 from testbed.plan.model import Plan
 from testbed.plan.paths import Paths
 from testbed.results.samples import RateProbe, RttProbe
-from testbed.run.channel import Channel, Message
+from testbed.run.conductor import Conductor
 from testbed.topology.graph import Link
 
 ROUND_TRIPS = 21
@@ -21,7 +21,9 @@ WIRE_EXTRA_BYTES = 24  # FCS, preamble, gap: what a link's rate counts beyond th
 ETHERNET_IP_UDP_BYTES = 14 + 20 + 8
 ANSWER_BYTES = 20  # what an echo answer carries above UDP, as long as a RoCE acknowledgement
 _PAIRS = 4
-_ANSWER_S = 60.0
+_PATIENCE_RTTS = 4
+_PATIENCE_NS = 1_000_000_000  # real time, for the machine
+_TRIES = 10  # of what may be lost in one request, before the rank gives up by itself
 _NS = 10**9
 
 
@@ -32,25 +34,34 @@ class Probes:
     rtt: list[RttProbe] = field(default_factory=list)
     rates: list[RateProbe] = field(default_factory=list)
     lost: int = 0
+    notes: list[str] = field(default_factory=list)
 
 
-def probe(plan: Plan, ranks: dict[int, Channel], probes: Probes, trains: Sequence[int] = TRAINS) -> None:
+def probe(plan: Plan, conductor: Conductor, probes: Probes, trains: Sequence[int] = TRAINS) -> None:
     """Measure; fills `probes` as it goes. The network must be idle and the ranks waiting."""
     paths = Paths(plan.graph, plan.addresses, plan.switches)
     payload_bytes = min(link.parameters.mtu_bytes for link in plan.graph.links) - 28  # IP and UDP headers
     for source, target in pairs(plan, paths):
         there, back = _path(plan, paths, source, target), _path(plan, paths, target, source)
         names = plan.placement[source], plan.placement[target]
-        answer = _ask(ranks[source], op="rtt", peer=target, count=ROUND_TRIPS, bytes=payload_bytes)
+        modelled_ns = one_way_ns(there, payload_bytes) + one_way_ns(back, ANSWER_BYTES)
+        patience_ns = _PATIENCE_RTTS * modelled_ns * plan.dilation + _PATIENCE_NS
+        request = {"peer": target, "bytes": payload_bytes, "patience_ns": patience_ns}
+        limit_s = ROUND_TRIPS * patience_ns / _NS
+        answer = conductor.ask(conductor.ranks[source], {"op": "rtt", "count": ROUND_TRIPS, **request}, limit_s)
         probes.lost += answer["lost"]
         if answer["round_trips_ns"]:
-            modelled_ns = one_way_ns(there, payload_bytes) + one_way_ns(back, ANSWER_BYTES)
             probes.rtt.append(RttProbe(*names, round(statistics.median(answer["round_trips_ns"])), modelled_ns))
-        held = _most_without_drops(there, payload_bytes)
+        else:
+            probes.notes.append(f"no round trip of {names[0]}-{names[1]} could be timed: all {ROUND_TRIPS} were lost")
+        if any(link.parameters.jitter_ns for link in there):
+            continue  # it spreads a train as much as a wrong rate would
+        held, rate_bps = _most_without_drops(there, payload_bytes), min(link.parameters.rate_bps for link in there)
         for packets in sorted({min(train, held) for train in trains}):
-            answer = _ask(ranks[source], op="train", peer=target, packets=packets, bytes=payload_bytes)
+            takes_ns = 8 * packets * (payload_bytes + ETHERNET_IP_UDP_BYTES + WIRE_EXTRA_BYTES) * _NS // rate_bps
+            limit_s = _TRIES * (patience_ns + takes_ns * plan.dilation) / _NS
+            answer = conductor.ask(conductor.ranks[source], {"op": "train", "packets": packets, **request}, limit_s)
             if answer["measured_bps"] is not None:
-                rate_bps = min(link.parameters.rate_bps for link in there)
                 probes.rates.append(RateProbe(*names, packets, answer["measured_bps"], rate_bps))
 
 
@@ -97,7 +108,3 @@ def _most_without_drops(links: list[Link], payload_bytes: int) -> int:
         if after.parameters.rate_bps < before.parameters.rate_bps
     ]
     return max(1, min(narrow, default=max(TRAINS)))
-
-
-def _ask(channel: Channel, **request: object) -> Message:
-    return channel.request(request, _ANSWER_S)

@@ -24,7 +24,6 @@ _ECHO, _ECHO_ANSWER, _TRAIN, _QUERY, _QUERY_ANSWER = range(1, 6)
 _SLOTS = 16
 _PILOTS = 5  # the quickest of them tells how long the way takes
 _SHORT_PACKETS, _SHORT_TRAINS = 64, 5  # a short train is timed so often, and the quickest counts
-_ANSWER_LIMIT_NS = 500_000_000  # model time; far above any base round trip
 _TRIES = 5
 
 _Answer = tuple[int, int, int, int]  # kind, index or count, instant in the message, when it came
@@ -54,6 +53,7 @@ class Prober:
         self._waiting: deque[tuple[_Probe, Callable[[dict[str, Any]], None]]] = deque()
         self._current: tuple[_Probe, Callable[[dict[str, Any]], None]] | None = None
         self._until_ns = 0
+        self._patience_ns = 0  # real time: how long the current request waits for one answer
         self._probe = 0  # the number of the current one
         self._unsent: deque[tuple[int, bytes, int]] = deque()  # target, data, bytes a packet
         self._segmented = can_segment(
@@ -97,11 +97,16 @@ class Prober:
         self._socket.close()
 
     def answer(self, channel: Channel, message: Message) -> bool:
-        """Carry out the run's request `rtt` or `train` and answer it when it is done; False: it is another one."""
+        """Carry out the run's request `rtt` or `train` and answer it when it is done; False: it is another one.
+
+        Its `patience_ns` (real time) is how long it waits for one answer before it takes it for lost.
+        """
 
         def done(result: dict[str, Any]) -> None:
             channel.answer(message, **result)
 
+        if message.get("op") in ("rtt", "train"):
+            self._patience_ns = message["patience_ns"]
         if message.get("op") == "rtt":
             self.round_trips(message["peer"], message["count"], message["bytes"], done)
         elif message.get("op") == "train":
@@ -166,7 +171,7 @@ class Prober:
 
     def _answer(self, kind: int, index: int | None) -> Generator[int, _Answer | None, _Answer | None]:
         """Wait for the answer of a kind (and an index), or until it is late."""
-        until_ns = self._clock.monotonic() + _ANSWER_LIMIT_NS * self._clock.dilation
+        until_ns = self._clock.monotonic() + self._patience_ns
         while True:
             answer = yield until_ns
             if answer is None:

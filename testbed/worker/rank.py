@@ -175,12 +175,15 @@ class Rank:
         self._iteration.start(self._clock.now())
 
     def _finish(self) -> None:
-        """The timed part ends when the result is in place; the iteration, when nobody waits for this rank any more."""
+        """The timed part ends when the result is in place (at once for who receives nothing).
+
+        The iteration ends when nobody waits for this rank any more.
+        """
         assert self._iteration
         if self._iteration.done and self._driver.idle():
             self._cpu_ns = time.process_time_ns() - self._cpu_ns
             received_ns = self._iteration.received_ns
-            self._end_ns = self._clock.monotonic() if received_ns is None else self._clock.real(received_ns)
+            self._end_ns = self._start_ns if received_ns is None else self._clock.real(received_ns)
             self._state = _State.FINISHED
             self._inputs.finished[self._rank] = self._number + 1
 
@@ -209,7 +212,7 @@ class Rank:
             late_p99_ns=_percentile(late, 99),
             counters=counters,
             metrics=self._workload.metrics(),
-            digest=self._workload.digest(self._buffer),
+            digest=self._workload.digest(),
         )
 
     def _waiting_for(self) -> str:

@@ -1,0 +1,129 @@
+"""The books of the measured part: all counters, read when it begins and when it ends; what must balance in between."""
+
+import time
+
+from testbed.emulation.drops import CHECKSUM_WRONG, PORT_WITHOUT_LISTENER, RECEIVE_BUFFER_FULL
+from testbed.emulation.links import LinkCounters
+from testbed.emulation.network import EmulatedNetwork
+from testbed.errors import RunFailed
+from testbed.results.samples import SwitchRow
+from testbed.run.conductor import Conductor
+from testbed.run.counting import Tally, frames_from_hosts, link_rows, packet_totals, peak, risen
+from testbed.run.iterations import Measured
+
+_QUIESCE_LIMIT_S = 10.0
+_QUIESCE_POLL_S = 0.02
+_COUNTERS_LIMIT_S = 10.0
+_NS = 1e9
+_MISS = "miss"  # the controller's name for packets that no entry of a switch matches
+
+
+class Books:
+    """One run's counters."""
+
+    def __init__(self, network: EmulatedNetwork, conductor: Conductor) -> None:
+        self._network = network
+        self._plan = network.plan
+        self._conductor = conductor
+        self._links: dict[int, LinkCounters] = {}
+        self._drops: dict[str, int] = {}
+        self._switches: tuple[SwitchRow, ...] = ()
+        self._peaks: dict[int, LinkCounters] = {}  # each link's gauges, the highest of all iterations
+
+    def open(self) -> None:
+        """The network is empty: what is counted from here on is the measured part."""
+        self._switches = self._switch_rows()
+        self._links = dict(self._network.link_counters())
+        self._drops = self._network.host_drops()
+        self._network.mark()
+
+    def link_lateness(self) -> tuple[int | None, str]:
+        """The worst p99 since the last call, in model time, of the links that end at hosts, and the link's name.
+
+        What comes late out of a link into a switch counts only as far as the links after it do not make up for it.
+        """
+        links, hosts = self._plan.graph.links, set(self._plan.graph.hosts)
+        now = self._network.link_counters()
+        self._peaks = {index: peak(self._peaks.get(index), counters) for index, counters in now.items()}
+        self._network.mark()
+        late = [
+            (counters.late_p99_ns, index)
+            for index, counters in now.items()
+            if counters.late_p99_ns is not None and links[index].target in hosts
+        ]
+        if not late:
+            return None, ""
+        worst_ns, index = max(late)
+        return worst_ns // self._plan.dilation, links[index].name
+
+    def quiesce(self) -> None:
+        """Wait until nothing of the job is under way: twice nothing is inside, and nothing was delivered in between."""
+        last: tuple[int, int] | None = None
+
+        def still() -> bool:
+            nonlocal last
+            time.sleep(_QUIESCE_POLL_S)
+            delivered = sum(counters.job_packets for counters in self._network.link_counters().values())
+            before, last = last, (self._network.in_flight(), delivered)
+            return last[0] == 0 and last == before
+
+        longest_s = _QUIESCE_LIMIT_S + 4 * self._plan.prediction.base_rtt_ns * self._plan.dilation / _NS
+        self._conductor.until(still, lambda: f"{self._network.in_flight()} packets stay in the network", longest_s)
+
+    def close(self, measured: Measured) -> Tally:
+        """The sums of the measured part."""
+        plan, tally = self._plan, self.links_only()
+        tally.switches = self._switch_rows()
+        drops = {k: v - self._drops.get(k, 0) for k, v in self._network.host_drops().items()}
+        tally.unmodelled_drops = {where: n for where, n in drops.items() if n and not self._expected(where)}
+        before = {(row.switch, row.kind, row.name): row.dropped for row in self._switches}
+        dropped = {
+            key: row.dropped - before.get(key, 0)
+            for row in tally.switches
+            if (key := (row.switch, row.kind, row.name)) and row.kind == "flow"
+        }
+        missed = sum(n for (_, _, name), n in dropped.items() if name == _MISS)
+        if missed:
+            tally.unmodelled_drops["switches without a matching flow"] = missed
+        ranks = risen(measured.before, measured.after)
+        at_hosts = self._counted_at_hosts()
+        tally.packets = packet_totals(
+            plan,
+            tally.links,
+            ranks,
+            at_hosts=at_hosts,
+            in_flight=self._network.in_flight(),
+            buffer_drops=sum(n for where, n in drops.items() if RECEIVE_BUFFER_FULL in where),
+            unreachable=0 if plan.spec.traffic else sum(dropped.values()) - missed,
+        )
+        tally.bytes_on_wire = frames_from_hosts(plan, tally.links, ranks, at_hosts=at_hosts)
+        tally.payload_bytes = sum(row.received_bytes for row in measured.rows if not row.warmup)
+        return tally
+
+    def links_only(self) -> Tally:
+        """What the links did, for a run that ended early."""
+        if not self._links:
+            return Tally()
+        return Tally(links=link_rows(self._plan, self._links, self._network.link_counters(), self._peaks))
+
+    def _counted_at_hosts(self) -> bool:
+        """Whether hosts' own links count the job's packets, because ranks cannot, or some of them are dead."""
+        spec = self._plan.spec
+        command = spec.workload is not None and spec.workload.kind == "command"
+        return command or spec.transport.kind == "tcp" or bool(self._conductor.planned_deaths)
+
+    def _expected(self, where: str) -> bool:
+        """Whether a loss at a host is one that the spec asks for, or that the packets' balance holds already."""
+        dead = self._counted_at_hosts() and PORT_WITHOUT_LISTENER in where
+        return CHECKSUM_WRONG in where or dead
+
+    def _switch_rows(self) -> tuple[SwitchRow, ...]:
+        controller = next((c for c in self._network.hub.channels if c.hello["hello"] == "controller"), None)
+        if controller is None:
+            return ()
+        try:
+            rows = self._conductor.ask(controller, {"op": "counters"}, _COUNTERS_LIMIT_S)["rows"]
+        except RunFailed as error:
+            self._conductor.lost.append(f"controller ({error.message})")
+            return ()
+        return tuple(sorted((SwitchRow(**row) for row in rows), key=lambda row: (row.switch, row.kind, row.name)))

@@ -241,4 +241,11 @@ def _rate(text: str) -> tuple[float, int]:
     return float(rate), int(burst)
 
 
-TARGETS: dict[str, Target] = {"native": run_native}
+def run_bmv2(json: Path, statements: Sequence[Statement]) -> Outcome:
+    """The real simple_switch."""
+    from testbed.dataplane.stf_bmv2 import run_bmv2 as run
+
+    return run(json, statements)
+
+
+TARGETS: Mapping[str, Target] = {"native": run_native, "bmv2": run_bmv2}

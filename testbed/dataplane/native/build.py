@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +22,8 @@ RUNTIME = Path(__file__).resolve().parent / "runtime"
 PROGRAM_SOURCES = ("program.c", "table.c", "profile.c", "hash.c")
 EXCHANGE_SOURCES = ("exchange.c", "trials.c", "replication.c")
 FLAGS = (
-    *("-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-tautological-compare", "-Wno-type-limits", "-fPIC", "-shared"),
+    *("-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-tautological-compare", "-Wno-type-limits", "-fPIC"),
+    "-fvisibility=hidden",
     "-fno-builtin-memset",  # inline it is `rep stos`, which takes five times as long for a context as libc's
 )
 OPTIMISED = ("-O2",)
@@ -35,12 +37,14 @@ class CompilerFailed(TestbedError):
 
 def build_program(program: Program, *, sanitize: bool = False) -> Path:
     """The shared object of a program, compiled unless the cache has it. Raises `JsonError`, `MachineLacks`."""
-    return _build(identifier(program.name), generate(program), PROGRAM_SOURCES, sanitize)
+    runtime = _build("runtime", "o", (*_flags(sanitize), "-r", "-nostdlib"), PROGRAM_SOURCES)
+    flags = (*_flags(sanitize), "-shared", str(runtime))
+    return _build(identifier(program.name), "so", flags, (), generate(program))
 
 
 def build_exchange(*, sanitize: bool = False) -> Path:
     """The shared object of the test switch that `Exchange` drives."""
-    return _build("exchange", "", EXCHANGE_SOURCES, sanitize)
+    return _build("exchange", "so", (*_flags(sanitize), "-shared", "-fvisibility=default"), EXCHANGE_SOURCES)
 
 
 def cache_folder() -> Path:
@@ -48,23 +52,27 @@ def cache_folder() -> Path:
     return Path(base if base else Path.home() / ".cache") / "testbed" / "programs"
 
 
-def _build(name: str, source: str, runtime: tuple[str, ...], sanitize: bool) -> Path:
+def _flags(sanitize: bool) -> tuple[str, ...]:
+    return (*FLAGS, *(SANITIZED if sanitize else OPTIMISED))
+
+
+def _build(name: str, kind: str, flags: Sequence[str], runtime: Sequence[str], source: str = "") -> Path:
+    """What the compiler makes of files of the runtime and a generated source, unless the cache has it."""
     compiler = _compiler()
-    flags = (*FLAGS, *(("-fvisibility=hidden",) if source else ()), *(SANITIZED if sanitize else OPTIMISED))
     digest = hashlib.sha256(repr((source, _runtime_digest(), runtime, _version(compiler), flags)).encode()).hexdigest()
     folder = cache_folder()
-    target = folder / f"{name[:60]}-{digest[:20]}.so"
+    target = folder / f"{name[:60]}-{digest[:20]}.{kind}"
     if target.exists():
         return target
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as work:
         sources = [str(RUNTIME / file) for file in runtime]
         if source:
-            generated = Path(work, "program.c")
+            generated = Path(work, f"{name}.c")
             generated.write_text(source)
-            sources.insert(0, str(generated))
-        made = Path(work, "program.so")
-        _run([compiler, *flags, f"-I{RUNTIME}", "-o", str(made), *sources])
+            sources.append(str(generated))
+        made = Path(work, target.name)
+        _run([compiler, f"-I{RUNTIME}", "-o", str(made), *sources, *flags])
         if source:
             generated.replace(target.with_suffix(".c"))
         made.replace(target)

@@ -7,7 +7,7 @@ from testbed.dataplane.native.expressions import Expressions, lookaheads
 from testbed.dataplane.native.layout import Layout
 from testbed.dataplane.native.names import Scope, comment
 from testbed.dataplane.native.numbers import WIDE, modular, stored
-from testbed.dataplane.native.statements import Statements
+from testbed.dataplane.native.statements import Statements, steps
 
 _HEAD = """static void parse(struct p4_instance *s, struct context *c, const struct p4_packet *packet)
 {
@@ -219,8 +219,7 @@ def deparser_function(layout: Layout, statements: Statements, has_updates: bool)
     program = layout.program
     lines = ["    struct context *c = packet->context;"]
     lines += ["    (void)s;"]
-    for p in program.deparser_primitives:
-        lines += [f"    {line}" for line in statements.of(p)]
+    lines += steps(program.deparser_primitives, statements)
     if has_updates:
         lines.append(
             "    update_checksums(s, c, packet->data + c->progress.payload, packet->length - c->progress.payload);"

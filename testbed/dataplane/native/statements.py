@@ -277,14 +277,11 @@ class Statements:
         return [f"if (!{self.expressions.boolean(p.arguments[0])})", f"    instance_log(s, {text});"]
 
 
-def action_function(action: Action, name: str, statements: Statements) -> list[str]:
-    """`static void NAME(c, s, data)`."""
-    targets = set()
-    for p in action.primitives:
-        if p.op in ("_jump", "_jump_if_zero"):
-            targets.add(int(p.arguments[-1].value))
+def steps(primitives: Sequence[Primitive], statements: Statements) -> list[str]:
+    """Primitives one after the other, jumps among them too."""
+    targets = {int(p.arguments[-1].value) for p in primitives if p.op in ("_jump", "_jump_if_zero")}
     lines = []
-    for i, p in enumerate(action.primitives):
+    for i, p in enumerate(primitives):
         if i in targets:
             lines.append(f"step_{i}:;")
         if p.op == "_jump":
@@ -296,15 +293,19 @@ def action_function(action: Action, name: str, statements: Statements) -> list[s
             lines += [f"    if (!{condition})", f"        goto step_{int(p.arguments[1].value)};"]
         else:
             lines += [f"    {line}" for line in statements.of(p)]
-    skipped = [t for t in targets if t >= len(action.primitives)]
-    lines += [f"step_{t}:;" for t in skipped]
+    lines += [f"step_{t}:;" for t in sorted(targets) if t >= len(primitives)]
+    return lines
+
+
+def action_function(action: Action, name: str, statements: Statements) -> list[str]:
+    """`static void NAME(c, s, data)`."""
     described = ", ".join(f"{n}: {bits}" for n, bits in action.parameters)
     return [
         comment(f"{action.name}({described})"),
         f"static inline void {name}(struct context *c, struct p4_instance *s, const uint64_t *data)",
         "{",
         "    (void)c, (void)s, (void)data;",
-        *lines,
+        *steps(action.primitives, statements),
         "}",
         "",
     ]

@@ -91,10 +91,10 @@ def _app(arguments: list[str]) -> tuple[typer.Typer, list[str]]:
         raise UsageError(f"`testbed {name}` is not supported yet")
     module = next((verb.module for verb in VERBS if verb.name == name), None)
     if module is None:
-        from difflib import get_close_matches
+        from testbed.suggest import closest
 
-        near = get_close_matches(name, [verb.name for verb in VERBS], 1)
-        hint = f"did you mean `testbed {near[0]}`?" if near else "`testbed --help` lists the verbs"
+        near = closest(name, [verb.name for verb in VERBS])
+        hint = f"did you mean `testbed {near}`?" if near else "`testbed --help` lists the verbs"
         raise UsageError(f"there is no verb {name!r}", hint=hint)
     importlib.import_module(f"testbed.cli.{module}").register(app)
     return app, with_verbosity(app, arguments[:position], name, arguments[position + 1 :])

@@ -20,17 +20,14 @@ def execute(
     run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Which network, if several.")] = None,
 ) -> None:
     """Run CMD on HOST, with this terminal; the exit status is CMD's."""
-    from difflib import get_close_matches
-
     from testbed.emulation import namespaces
+    from testbed.suggest import did_you_mean
 
     state = chosen(run_id, also_runs=True)
     prefix = namespaces.host_name(state.run_id, "")
     hosts = [name.removeprefix(prefix) for name in state.record.namespaces if name.startswith(prefix)]
     if host not in hosts:
-        near = get_close_matches(host, hosts, 1)
-        hint = f"did you mean {near[0]}?" if near else f"its hosts are {', '.join(hosts)}"
-        raise UsageError(f"network {state.run_id} has no host {host!r}", hint=hint)
+        raise UsageError(f"network {state.run_id} has no host {host!r}", hint=did_you_mean(host, hosts))
     if os.geteuid() != 0:
         raise MachineLacks("entering a host's network namespace needs root", hint="sudo testbed exec …")
     program = command[1:] if command[0] == "--" else command

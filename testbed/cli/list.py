@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from testbed.errors import UsageError
-from testbed.spec.errors import closest
+from testbed.suggest import closest
 
 Entries = list[dict[str, Any]]
 

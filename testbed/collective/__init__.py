@@ -5,13 +5,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from testbed import plugins
 from testbed.collective import binomial, halving_doubling, pairwise, parameter_server, recursive_doubling, ring
 from testbed.collective.checker import check
 from testbed.collective.schedule import Schedule
 from testbed.errors import UsageError
+from testbed.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ def generate(collective: str, algorithm: str | None, ranks: int, root: int = 0) 
     returned. Raises UsageError for an unknown name, a collective that the algorithm does not serve, or a failed proof.
     """
     if collective not in DEFAULTS:
-        raise UsageError(f"there is no collective {collective!r}", hint=_suggest(collective, tuple(DEFAULTS)))
+        raise UsageError(f"there is no collective {collective!r}", hint=did_you_mean(collective, DEFAULTS))
     if not 0 <= root < ranks:
         raise UsageError(f"root {root} is not one of the ranks 0 … {ranks - 1}")
     name = algorithm or DEFAULTS[collective]
     if plugins.is_reference(name):
         return _own(name, collective, ranks, root)
     if name not in ALGORITHMS:
-        raise UsageError(f"there is no algorithm {name!r}", hint=_suggest(name, tuple(ALGORITHMS)))
+        raise UsageError(f"there is no algorithm {name!r}", hint=did_you_mean(name, ALGORITHMS))
     if collective not in ALGORITHMS[name].collectives:
         raise UsageError(
             f"algorithm {name!r} does not serve {collective!r}",
@@ -94,8 +94,3 @@ def _own(reference: str, collective: str, ranks: int, root: int) -> Schedule:
         )
     check(schedule)
     return schedule
-
-
-def _suggest(name: str, known: tuple[str, ...]) -> str:
-    close = get_close_matches(name, known, 1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"

@@ -20,8 +20,8 @@ from testbed.emulation.links import LinkCounters, interface, namespace_of
 from testbed.errors import RunFailed
 from testbed.plan.model import Plan
 from testbed.topology.graph import LinkParameters
+from testbed.wire.ethernet import WIRE_BYTES  # which the kernel does not count
 
-OVERHEAD_BYTES = 24  # FCS 4, preamble and delimiter 8, inter-frame gap 12 (IEEE 802.3), which the kernel does not count
 # The burst is what HTB may catch up on after its timer fired late, here by up to 50 us; more would hide short messages.
 # Measured with 1,100-byte packets: 0.995 to 1.005 of the rate from 10 Mb/s to 1 Gb/s; at 1 us 0.96 and 0.76.
 _LATE_TIMER_NS = 50_000
@@ -61,7 +61,7 @@ class Shape:
         burst_bytes = self.ahead_bytes or max(1, self.rate_bps * _LATE_TIMER_NS // 8_000_000_000)
         yield (
             f"class replace dev {device} parent 1: classid 1:1 htb rate {self.rate_bps}bit ceil {self.rate_bps}bit "
-            f"burst {burst_bytes} cburst {burst_bytes} overhead {OVERHEAD_BYTES} quantum {_QUANTUM_BYTES}"
+            f"burst {burst_bytes} cburst {burst_bytes} overhead {WIRE_BYTES} quantum {_QUANTUM_BYTES}"
         )
         if self.hold_sender:
             yield f"qdisc replace dev {device} parent 1:1 handle 20: bfifo limit {_HOST_QUEUE_BYTES}"

@@ -1,6 +1,7 @@
 """The native core; see `__init__.pyi`."""
 
 from testbed.netcore._core import (
+    LONGEST_NS,
     MAX_DATAGRAM_BYTES,
     MAX_SEGMENTS,
     SLOT_BYTES,
@@ -13,12 +14,13 @@ from testbed.netcore._core import (
     roce_decode,
     roce_encode,
     send_segments,
-    set_carrier,
+    set_running,
     set_timer_slack,
     socket_drops,
 )
 
 __all__ = [
+    "LONGEST_NS",
     "MAX_DATAGRAM_BYTES",
     "MAX_SEGMENTS",
     "SLOT_BYTES",
@@ -31,7 +33,7 @@ __all__ = [
     "roce_decode",
     "roce_encode",
     "send_segments",
-    "set_carrier",
+    "set_running",
     "set_timer_slack",
     "socket_drops",
 ]

@@ -18,6 +18,9 @@ MAX_SEGMENTS: Final[int]
 MAX_DATAGRAM_BYTES: Final[int]
 """Most UDP payload bytes of one super-packet: 65507 (65535 - IPv4 header - UDP header)."""
 
+LONGEST_NS: Final[int]
+"""The longest delay or jitter of a link, in real time: 2^60 ns, 36 years."""
+
 # --- RoCEv2 -----------------------------------------------------------------------------------------------------------
 
 def icrc(headers: Buffer, data: Buffer) -> int:
@@ -113,8 +116,12 @@ def open_tap(name: str, virtio: bool, segmentation: bool) -> tuple[int, bool]:
     segmentation (TUN_F_USO4, Linux 6.2); without it every packet crosses by itself. Raises OSError.
     """
 
-def set_carrier(fd: int, up: bool) -> None:
-    """TUNSETCARRIER of a TAP. Raises OSError."""
+def set_running(name: str, running: bool) -> None:
+    """Show an interface of the calling thread's namespace as running or not (IFF_RUNNING), which a switch tells on.
+
+    It becomes dormant (RFC 2863) and keeps its carrier, without which the kernel drops what is sent into a TAP before
+    the fabric reads it. Raises OSError.
+    """
 
 @final
 class Fabric:
@@ -125,11 +132,12 @@ class Fabric:
     """
 
     def __init__(self, seed: int) -> None: ...
-    def add_port(self, fd: int, *, virtio: bool, host: bool, spray: bool, join: bool) -> int:
+    def add_port(self, fd: int, *, virtio: bool, host: bool, switch: int, spray: bool, join: bool) -> int:
         """Take a TAP over (the fd is closed with the fabric); returns its number.
 
         virtio: frames carry a virtio-net header. host: the link leaving this port is a host's NIC, which neither drops
-        nor marks. spray: a random nibble goes into the source MAC of frames leaving here. join: super-packets may.
+        nor marks. switch: the number of the switch that the port belongs to, if it is no host's: packets are known
+        again when they leave the switch they entered. spray: a random nibble goes into the source MAC of frames leaving here. join: super-packets may.
         """
 
     def add_link(self, source: int, target: int, index: int) -> int:
@@ -151,7 +159,8 @@ class Fabric:
     ) -> None:
         """Set all parameters; packets inside keep going. ecn: (min bytes, max bytes, probability); loss: (mean, burst).
 
-        Raises ValueError for a rate of 0 or a loss that no Gilbert-Elliott chain has (mean > burst / (burst + 1)).
+        Raises ValueError for a rate of 0, a time above LONGEST_NS, or a loss that no Gilbert-Elliott chain has
+        (mean > burst / (burst + 1)).
         """
 
     def set_link_up(self, link: int, up: bool) -> None:
@@ -178,7 +187,7 @@ class Fabric:
         """Write what enters and leaves at a port into a pcap file (nanosecond resolution). Raises OSError."""
 
     def capture_stop(self) -> None:
-        """End all captures."""
+        """End all captures; their files are complete then. Raises the first OSError that kept one from being so."""
 
     def run(self) -> None:
         """Move packets until `stop`. Raises OSError if the event loop itself fails."""

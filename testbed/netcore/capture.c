@@ -28,6 +28,7 @@ struct record_header {
 struct capture {
     int fd;
     int error;
+    char *path;
     uint32_t snap_bytes;
     int64_t realtime_offset_ns;
     size_t used;
@@ -55,13 +56,15 @@ static void put(struct capture *capture, const void *bytes, size_t length)
 struct capture *capture_open(const char *path, uint32_t snap_bytes)
 {
     struct capture *capture = malloc(sizeof *capture);
-    if (!capture)
-        return NULL;
-    capture->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (capture->fd < 0) {
+    char *kept = capture ? strdup(path) : NULL;
+    int fd = kept ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
+    if (fd < 0) {
+        free(kept);
         free(capture);
         return NULL;
     }
+    capture->fd = fd;
+    capture->path = kept;
     capture->error = 0;
     capture->used = 0;
     capture->snap_bytes = snap_bytes < SNAP_MAX ? snap_bytes : SNAP_MAX;
@@ -82,12 +85,18 @@ void capture_frame(struct capture *capture, const uint8_t *frame, uint32_t lengt
     put(capture, frame, kept);
 }
 
+const char *capture_path(const struct capture *capture)
+{
+    return capture->path;
+}
+
 bool capture_close(struct capture *capture)
 {
     flush(capture);
     int error = capture->error;
     if (close(capture->fd) != 0 && !error)
         error = errno;
+    free(capture->path);
     free(capture);
     errno = error;
     return !error;

@@ -65,7 +65,8 @@ static bool watch(struct fabric_port *port, int operation, uint32_t events)
     return epoll_ctl(port->fabric->epoll, operation, port->port.fd, &event) == 0;
 }
 
-struct fabric_port *fabric_add_port(struct fabric *fabric, int fd, struct port_options options, bool host)
+struct fabric_port *fabric_add_port(struct fabric *fabric, int fd, struct port_options options, bool host,
+                                    uint32_t switch_number)
 {
     size_t room = (fabric->port_count + 1) * sizeof(struct fabric_port *);
     struct fabric_port **ports = realloc(fabric->ports, room);
@@ -83,6 +84,7 @@ struct fabric_port *fabric_add_port(struct fabric *fabric, int fd, struct port_o
     port->fabric = fabric;
     port->index = (uint32_t)fabric->port_count;
     port->host = host;
+    port->switch_number = switch_number;
     port_init(&port->port, fd, options, &fabric->pool, random_key(fabric->seed, RANDOM_SPRAY, port->index));
     fabric->ports[fabric->port_count++] = port;
     return port;
@@ -93,7 +95,7 @@ static void deliver(void *receiver, struct packet *packet)
 {
     struct fabric_port *port = receiver;
     if (!port->host)
-        transit_enter(&port->fabric->transit, packet, packet->due_ns);
+        transit_enter(&port->fabric->transit, port->switch_number, packet, packet->due_ns);
     port_write(&port->port, packet);
     if (!port->kept) {
         port->kept = true;
@@ -179,7 +181,9 @@ static void read_port(struct fabric *fabric, struct fabric_port *port)
             classify(&fabric->job, packet);
             if (port->port.capture)
                 capture_frame(port->port.capture, packet->frame, packet->length, now_ns);
-            int64_t arrived_ns = port->host ? now_ns : transit_leave(&fabric->transit, packet, now_ns);
+            int64_t arrived_ns = now_ns;
+            if (!port->host)
+                arrived_ns = transit_leave(&fabric->transit, port->switch_number, packet, now_ns);
             link_send(port->out, packet, arrived_ns);
         }
         if (nic_full(port)) {

@@ -24,6 +24,7 @@ struct fabric_port {
     struct fabric *fabric;
     uint32_t index;
     bool host;
+    uint32_t switch_number; /* of the switch it belongs to, where it is no host's */
     bool paused;
     bool kept; /* has packets to be flushed */
     struct link *out; /* NULL: nothing is read */
@@ -72,8 +73,9 @@ struct fabric *fabric_new(uint64_t seed);
 /* The loop must have ended. */
 void fabric_destroy(struct fabric *fabric);
 
-/* Take a device over; the new port or NULL with errno. Not while running. */
-struct fabric_port *fabric_add_port(struct fabric *fabric, int fd, struct port_options options, bool host);
+/* Take a device over; the new port, of a host or of a switch by its number, or NULL with errno. Not while running. */
+struct fabric_port *fabric_add_port(struct fabric *fabric, int fd, struct port_options options, bool host,
+                                    uint32_t switch_number);
 
 /* Lead what comes in at `source` to `target`; `index` keys the random draws. False with errno. Not while running. */
 bool fabric_add_link(struct fabric *fabric, struct fabric_port *source, struct fabric_port *target, uint64_t index);

@@ -64,15 +64,17 @@ static struct link *link_at(struct fabric *fabric, Py_ssize_t index)
 
 static PyObject *add_port(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"fd", "virtio", "host", "spray", "join", NULL};
+    static char *names[] = {"fd", "virtio", "host", "switch", "spray", "join", NULL};
     int fd, virtio, host, spray, join;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "i$pppp:add_port", names, &fd, &virtio, &host, &spray, &join))
+    unsigned int switch_number;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "i$ppIpp:add_port", names, &fd, &virtio, &host, &switch_number, &spray,
+                                     &join))
         return NULL;
     struct fabric *fabric = fabric_of(self);
     struct port_options options = {.virtio = virtio, .spray = spray, .join = join && virtio};
     if (fabric->running)
         return PyErr_Format(PyExc_RuntimeError, "ports are added before running");
-    if (!fabric_add_port(fabric, fd, options, host))
+    if (!fabric_add_port(fabric, fd, options, host, switch_number))
         return PyErr_SetFromErrno(PyExc_OSError);
     return PyLong_FromSize_t(fabric->port_count - 1);
 }
@@ -130,6 +132,8 @@ static PyObject *set_link(PyObject *self, PyObject *args, PyObject *keywords)
     struct link_change change = {.link = link_at(fabric_of(self), index)};
     if (!change.link)
         return NULL;
+    if (delay_ns > LINK_LONGEST_NS || jitter_ns > LINK_LONGEST_NS)
+        return PyErr_Format(PyExc_ValueError, "a delay and a jitter are at most %lld ns", (long long)LINK_LONGEST_NS);
     if (rate_bps == 0 || delay_ns < 0 || jitter_ns < 0 || ecn_min > ecn_max)
         return PyErr_Format(PyExc_ValueError, "a rate must be above 0, times not below 0, and ecn's min not above its max");
     change.parameters = (struct link_parameters){
@@ -310,6 +314,17 @@ static void swap_capture(struct fabric *fabric, void *argument)
     change->capture = before;
 }
 
+/* Complete a capture's file; false: an exception tells of it, unless an earlier one does. */
+static bool close_capture(struct capture *capture)
+{
+    PyObject *path = PyUnicode_DecodeFSDefault(capture_path(capture));
+    bool complete = capture_close(capture);
+    if (!complete && !PyErr_Occurred())
+        PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path);
+    Py_XDECREF(path);
+    return complete;
+}
+
 static PyObject *capture_start(PyObject *self, PyObject *args)
 {
     Py_ssize_t index;
@@ -324,24 +339,23 @@ static PyObject *capture_start(PyObject *self, PyObject *args)
     if (!change.capture)
         return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
     call(fabric_of(self), swap_capture, &change);
-    if (change.capture && !capture_close(change.capture))
-        return PyErr_SetFromErrno(PyExc_OSError);
+    if (change.capture && !close_capture(change.capture))
+        return NULL;
     Py_RETURN_NONE;
 }
 
 static PyObject *capture_stop(PyObject *self, PyObject *args)
 {
     struct fabric *fabric = fabric_of(self);
-    int error = 0;
+    bool complete = true;
     (void)args;
     for (size_t i = 0; i < fabric->port_count; i++) {
         struct capture_change change = {&fabric->ports[i]->port, NULL};
         call(fabric, swap_capture, &change);
-        if (change.capture && !capture_close(change.capture))
-            error = errno;
+        if (change.capture && !close_capture(change.capture))
+            complete = false;
     }
-    errno = error;
-    return error ? PyErr_SetFromErrno(PyExc_OSError) : Py_NewRef(Py_None);
+    return complete ? Py_NewRef(Py_None) : NULL;
 }
 
 /* --- running ------------------------------------------------------------------------------------------------------- */

@@ -58,11 +58,34 @@ static uint64_t draw(const struct link *link, enum random_stream stream)
     return random_draw(link->keys[stream], link->served);
 }
 
+/* Forget the oldest service that has begun. */
+static void forget_begun(struct link *link)
+{
+    link->begun_bytes -= link->begun[link->begun_first].bytes;
+    link->begun_first = (link->begun_first + 1) % LINK_BEGUN_PACKETS;
+    link->begun_count--;
+}
+
+static void remember_begun(struct link *link, uint32_t bytes, int64_t at_ns)
+{
+    if (link->begun_count == LINK_BEGUN_PACKETS)
+        forget_begun(link);
+    link->begun[(link->begun_first + link->begun_count++) % LINK_BEGUN_PACKETS] = (struct link_begun){at_ns, bytes};
+    link->begun_bytes += bytes;
+}
+
+/* The bytes that were queued at an arrival, which is not before the last one. */
+static uint64_t queued_at(struct link *link, int64_t arrived_ns)
+{
+    while (link->begun_count && link->begun[link->begun_first].at_ns <= arrived_ns)
+        forget_begun(link);
+    return link->queued_bytes + link->begun_bytes;
+}
+
 /* A double's 53 bits are enough for an interpolated probability. */
-static double ecn_probability(const struct link *link)
+static double ecn_probability(const struct link *link, uint64_t queued)
 {
     const struct link_parameters *of = &link->parameters;
-    uint64_t queued = link->queued_bytes;
     if (!of->ecn || of->never_drops || queued <= of->ecn_min_bytes)
         return 0;
     if (queued > of->ecn_max_bytes)
@@ -107,9 +130,9 @@ static void propagate(struct link *link, struct packet *packet, int64_t at_ns)
         arrival_ns += (int64_t)random_below(draw(link, RANDOM_JITTER), range_ns) - of->jitter_ns;
         arrival_ns = arrival_ns < at_ns ? at_ns : arrival_ns;
     }
-    if (!of->reorder && arrival_ns < link->last_arrival_ns)
-        arrival_ns = link->last_arrival_ns;
-    link->last_arrival_ns = arrival_ns;
+    if (!of->reorder && arrival_ns < link->last_out_ns)
+        arrival_ns = link->last_out_ns;
+    link->last_out_ns = arrival_ns;
     packet->due_ns = arrival_ns;
     eventq_schedule(link->events, &packet->event, arrival_ns);
     if (of->duplicate && random_chance(draw(link, RANDOM_DUPLICATE), of->duplicate)) {
@@ -137,6 +160,8 @@ static void serve(struct link *link, struct packet *packet, int64_t start_ns)
     packet->run = link->run;
     packet->run_bits = link->run_bits;
     link->free_ns = start_ns + duration_ns;
+    if (start_ns > link->last_in_ns)
+        remember_begun(link, packet->length, start_ns);
     link->in_service = packet;
     link->in_service_lost = lost(link);
     link->service_end.inward = !link->in_service_lost;
@@ -155,12 +180,16 @@ void link_send(struct link *link, struct packet *packet, int64_t arrived_ns)
         packet_free(link->pool, packet);
         return;
     }
-    if (link->in_service && !of->never_drops && link->queued_bytes + packet->length > of->queue_bytes) {
+    arrived_ns = arrived_ns > link->last_in_ns ? arrived_ns : link->last_in_ns;
+    link->last_in_ns = arrived_ns;
+    uint64_t queued = queued_at(link, arrived_ns);
+    bool waits = link->in_service || arrived_ns < link->free_ns;
+    if (waits && !of->never_drops && queued + packet->length > of->queue_bytes) {
         COUNT(link, packet, dropped_queue, 1);
         packet_free(link->pool, packet);
         return;
     }
-    double marks = ecn_probability(link);
+    double marks = ecn_probability(link, queued);
     if (marks > 0 && random_chance(random_draw(link->keys[RANDOM_ECN], link->arrivals), random_threshold(marks)) &&
         frame_mark_congestion(packet->frame, &packet->layout))
         COUNT(link, packet, ecn_marked, 1);
@@ -168,12 +197,12 @@ void link_send(struct link *link, struct packet *packet, int64_t arrived_ns)
     packet->link = link;
     packet->epoch = link->epoch;
     packet->event.fire = on_arrival;
+    if (waits && queued + packet->length > link->max_queued_bytes)
+        link->max_queued_bytes = queued + packet->length;
     if (link->in_service) {
         packet_append(&link->queue, packet);
         link->queued_bytes += packet->length;
-        if (link->queued_bytes > link->max_queued_bytes)
-            link->max_queued_bytes = link->queued_bytes;
-    } else if (arrived_ns < link->free_ns) {
+    } else if (waits) {
         serve(link, packet, link->free_ns);
     } else {
         link->remainder = 0;

@@ -1,8 +1,13 @@
 /* One directed link: a byte queue, service at a rate, a propagation delay, and what strikes packets on the way.
  *
- * Departures are computed, never measured, so that a late caller does not make later packets late: a packet, whose arrival
- * its caller tells and may be past, leaves at max(its arrival, the departure before it) + (bytes + 24) x 8 / rate, with the division's remainder carried along while
+ * Departures are computed, never measured, so that a late caller does not make later packets late: a packet leaves at
+ * max(its arrival, the departure before it) + (bytes + 24) x 8 / rate, with the division's remainder carried along while
  * the link is busy. Everything happens in `event`s of the fabric's queue, under whichever clock runs it.
+ *
+ * A packet's arrival may be past when it is handed over. It then meets the queue of that instant: what waits now, and what
+ * waited then but is being served or has left since. Packets handed over in the order of their arrivals, however late,
+ * fare as if each had come in time: the same departures, drops, marks and highest queue. One that was overtaken on its way
+ * in is taken to have come right after the last one handed over: the link is a FIFO of hand-overs.
  *
  * The queue counts frame bytes without FCS and excludes the packet in service. ECN looks at it when a packet arrives. After
  * the queue, in this order: loss, corruption, duplication, jitter. Each draw is keyed by the packet's number on this link.
@@ -18,6 +23,8 @@
 #define WIRE_OVERHEAD_BYTES 24     /* FCS 4, preamble and start 8, gap 12 (IEEE 802.3) */
 #define RATE_RUN_PACKETS 16        /* a rate is measured over at least this many packets sent back to back ... */
 #define RATE_RUN_NS INT64_C(5000000) /* ... and this long, so that a late wake-up of 50 us is at most 1 % of it */
+#define LINK_BEGUN_PACKETS 4096 /* a power of two; at 1 Gb/s 48 ms of full-sized packets. More, and the queue seems shorter */
+#define LINK_LONGEST_NS (INT64_C(1) << 60) /* 36 years: a delay or jitter that can be added to any clock */
 
 struct link_parameters {
     uint64_t rate_bps;
@@ -66,6 +73,12 @@ struct link_rate_meter {
     int64_t span_ns;
 };
 
+/* A service that began after the last arrival: to a packet that arrived before, its packet was still queued. */
+struct link_begun {
+    int64_t at_ns;
+    uint32_t bytes;
+};
+
 struct link {
     struct link_parameters parameters;
     struct eventq *events;
@@ -78,12 +91,16 @@ struct link {
     struct packet_list queue;
     uint64_t queued_bytes;
     uint64_t max_queued_bytes;
+    struct link_begun begun[LINK_BEGUN_PACKETS]; /* a ring, oldest first */
+    uint32_t begun_first, begun_count;
+    uint64_t begun_bytes;
     struct packet *in_service;
     bool in_service_lost;
     struct event service_end;
     uint64_t remainder; /* of the last serialisation time, in 1 / rate ns */
     int64_t free_ns; /* when the last serialisation ended, or will */
-    int64_t last_arrival_ns;
+    int64_t last_in_ns;  /* the latest arrival at this end ... */
+    int64_t last_out_ns; /* ... and at the far one */
     int64_t busy_ns;
     uint32_t run;
     uint64_t run_bits;
@@ -103,9 +120,9 @@ bool link_init(struct link *link, struct eventq *events, struct packet_pool *poo
 /* Set the parameters; packets inside keep going. */
 void link_set(struct link *link, const struct link_parameters *parameters);
 
-/* Take in a packet that arrived at `arrived_ns`, now or before; the link owns it. What is due by now must have been fired.
+/* Take in a packet that arrived at `arrived_ns`, now or before; the link owns it.
  *
- * One that arrived before now is served as if it had come then, but behind what has left since. */
+ * What is due by now must have been fired, also what the packet handed over just before has brought about. */
 void link_send(struct link *link, struct packet *packet, int64_t arrived_ns);
 
 /* Down: everything inside is lost, and what comes is too. */

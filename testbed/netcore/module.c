@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <sys/prctl.h>
 
-#define POLL_MAX 1024
 #define IPV4_HEADER_MAX 60
 
 /* --- RoCEv2 -------------------------------------------------------------------------------------------------------- */
@@ -311,35 +310,23 @@ static PyObject *ready_list(const struct pollfd *fds, Py_ssize_t count)
     return list;
 }
 
-static PyObject *py_ppoll(PyObject *module, PyObject *args)
+/* Fill in what is watched from tuples (fd, events); false: an exception is set. */
+static bool fill_watched(struct pollfd *fds, PyObject *fast)
 {
-    PyObject *sequence, *timeout;
-    struct pollfd fds[POLL_MAX];
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OO:ppoll", &sequence, &timeout))
-        return NULL;
-    PyObject *fast = PySequence_Fast(sequence, "fds must be a sequence");
-    if (!fast)
-        return NULL;
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(fast);
-    if (count > POLL_MAX) {
-        Py_DECREF(fast);
-        return PyErr_Format(PyExc_ValueError, "at most %d file descriptors", POLL_MAX);
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        fds[i].revents = 0;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast); i++) {
         PyObject *pair = PySequence_Fast_GET_ITEM(fast, i);
         if (!PyTuple_Check(pair)) {
             PyErr_SetString(PyExc_TypeError, "fds must be tuples (fd, events)");
-            Py_DECREF(fast);
-            return NULL;
+            return false;
         }
-        if (!PyArg_ParseTuple(pair, "ih:ppoll", &fds[i].fd, &fds[i].events)) {
-            Py_DECREF(fast);
-            return NULL;
-        }
+        if (!PyArg_ParseTuple(pair, "ih:ppoll", &fds[i].fd, &fds[i].events))
+            return false;
     }
-    Py_DECREF(fast);
+    return true;
+}
+
+static PyObject *poll_watched(struct pollfd *fds, Py_ssize_t count, PyObject *timeout)
+{
     struct timespec limit = {0};
     if (timeout != Py_None) {
         long long wait_ns = PyLong_AsLongLong(timeout);
@@ -357,6 +344,26 @@ static PyObject *py_ppoll(PyObject *module, PyObject *args)
     if (ready < 0 && PyErr_CheckSignals() != 0)
         return NULL;
     return ready < 0 ? PyList_New(0) : ready_list(fds, count);
+}
+
+static PyObject *py_ppoll(PyObject *module, PyObject *args)
+{
+    PyObject *sequence, *timeout, *result = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO:ppoll", &sequence, &timeout))
+        return NULL;
+    PyObject *fast = PySequence_Fast(sequence, "fds must be a sequence");
+    if (!fast)
+        return NULL;
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(fast);
+    struct pollfd *fds = PyMem_Calloc((size_t)count, sizeof *fds);
+    if (!fds)
+        PyErr_NoMemory();
+    else if (fill_watched(fds, fast))
+        result = poll_watched(fds, count, timeout);
+    PyMem_Free(fds);
+    Py_DECREF(fast);
+    return result;
 }
 
 static PyObject *py_set_timer_slack(PyObject *module, PyObject *args)
@@ -387,14 +394,15 @@ static PyObject *py_open_tap(PyObject *module, PyObject *args, PyObject *keyword
     return Py_BuildValue("iN", fd, PyBool_FromLong(segmentation));
 }
 
-static PyObject *py_set_carrier(PyObject *module, PyObject *args)
+static PyObject *py_set_running(PyObject *module, PyObject *args)
 {
-    int fd, up;
+    const char *name;
+    int running;
     (void)module;
-    if (!PyArg_ParseTuple(args, "ip:set_carrier", &fd, &up))
+    if (!PyArg_ParseTuple(args, "sp:set_running", &name, &running))
         return NULL;
-    if (!port_set_carrier(fd, up))
-        return PyErr_SetFromErrno(PyExc_OSError);
+    if (!port_set_running(name, running))
+        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, name);
     Py_RETURN_NONE;
 }
 
@@ -411,7 +419,7 @@ static PyMethodDef functions[] = {
     {"ppoll", py_ppoll, METH_VARARGS, NULL},
     {"set_timer_slack", py_set_timer_slack, METH_VARARGS, NULL},
     {"open_tap", KEYWORDS(py_open_tap), NULL},
-    {"set_carrier", py_set_carrier, METH_VARARGS, NULL},
+    {"set_running", py_set_running, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -430,7 +438,8 @@ PyMODINIT_FUNC PyInit__core(void)
     if (!type || PyModule_AddObjectRef(module, "Fabric", type) != 0 ||
         PyModule_AddIntConstant(module, "SLOT_BYTES", UDP_SLOT_BYTES) != 0 ||
         PyModule_AddIntConstant(module, "MAX_SEGMENTS", ROCE_SEGMENTS) != 0 ||
-        PyModule_AddIntConstant(module, "MAX_DATAGRAM_BYTES", ROCE_DATAGRAM_BYTES) != 0) {
+        PyModule_AddIntConstant(module, "MAX_DATAGRAM_BYTES", ROCE_DATAGRAM_BYTES) != 0 ||
+        PyModule_AddIntConstant(module, "LONGEST_NS", LINK_LONGEST_NS) != 0) {
         Py_XDECREF(type);
         Py_DECREF(module);
         return NULL;

@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <linux/if.h>
 #include <linux/if_tun.h>
+#include <linux/rtnetlink.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -106,19 +108,6 @@ void port_write(struct port *port, struct packet *packet)
 
 /* --- devices ------------------------------------------------------------------------------------------------------- */
 
-static bool set_ring(const char *name)
-{
-    struct ifreq request = {.ifr_qlen = PORT_RING_PACKETS};
-    strncpy(request.ifr_name, name, IFNAMSIZ - 1);
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return false;
-    int result = ioctl(fd, SIOCSIFTXQLEN, &request), error = errno;
-    close(fd);
-    errno = error;
-    return result == 0;
-}
-
 int port_open_tap(const char *name, bool virtio, bool *segmentation)
 {
     struct ifreq request = {.ifr_flags = (short)(IFF_TAP | IFF_NO_PI | IFF_TUN_EXCL | (virtio ? IFF_VNET_HDR : 0))};
@@ -130,7 +119,7 @@ int port_open_tap(const char *name, bool virtio, bool *segmentation)
     int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    if (ioctl(fd, TUNSETIFF, &request) != 0 || !set_ring(name)) {
+    if (ioctl(fd, TUNSETIFF, &request) != 0) {
         int error = errno;
         close(fd);
         errno = error;
@@ -142,8 +131,29 @@ int port_open_tap(const char *name, bool virtio, bool *segmentation)
     return fd;
 }
 
-bool port_set_carrier(int fd, bool up)
+bool port_set_running(const char *name, bool running)
 {
-    int carrier = up;
-    return ioctl(fd, TUNSETCARRIER, &carrier) == 0;
+    struct {
+        struct nlmsghdr header;
+        struct ifinfomsg interface;
+        struct rtattr attribute;
+        uint8_t state;
+    } request = {
+        .header = {NLMSG_LENGTH(sizeof(struct ifinfomsg)) + RTA_SPACE(1), RTM_SETLINK, NLM_F_REQUEST | NLM_F_ACK, 0, 0},
+        .interface = {.ifi_index = (int)if_nametoindex(name)},
+        .attribute = {RTA_LENGTH(1), IFLA_OPERSTATE},
+        .state = running ? IF_OPER_UP : IF_OPER_DORMANT,
+    };
+    struct {
+        struct nlmsghdr header;
+        struct nlmsgerr body;
+    } answer;
+    int fd = request.interface.ifi_index ? socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE) : -1;
+    if (fd < 0)
+        return false;
+    bool told = send(fd, &request, sizeof request, 0) >= 0 && recv(fd, &answer, sizeof answer, 0) >= 0;
+    int error = told ? -answer.body.error : errno;
+    close(fd);
+    errno = error;
+    return !error;
 }

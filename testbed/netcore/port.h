@@ -10,8 +10,7 @@
 #include "link.h"
 #include "offload.h"
 
-#define PORT_FLOWS 8           /* flows being joined at once at one port */
-#define PORT_RING_PACKETS 4096 /* txqueuelen of a TAP: what the kernel keeps while the fabric does something else */
+#define PORT_FLOWS 8 /* flows being joined at once at one port */
 
 struct port_options {
     bool virtio; /* frames carry a virtio-net header */
@@ -52,7 +51,10 @@ void port_flush(struct port *port);
  * super-packets, and tells whether the kernel has them (TUN_F_USO4, Linux 6.2). */
 int port_open_tap(const char *name, bool virtio, bool *segmentation);
 
-/* TUNSETCARRIER; false with errno. */
-bool port_set_carrier(int fd, bool up);
+/* Show an interface of the calling thread's network namespace as running or not (IFF_RUNNING); false with errno.
+ *
+ * It goes dormant (RFC 2863) and keeps its carrier: without one the kernel drops what is sent into a TAP before the fabric
+ * can count it. */
+bool port_set_running(const char *name, bool running);
 
 #endif

@@ -7,18 +7,23 @@
 
 bool transit_init(struct transit *transit)
 {
-    *transit = (struct transit){.slots = calloc(TRANSIT_SLOTS, sizeof *transit->slots)};
-    return transit->slots;
+    *transit = (struct transit){
+        .packets = calloc(TRANSIT_PACKETS, sizeof *transit->packets),
+        .buckets = calloc(TRANSIT_PACKETS, sizeof *transit->buckets),
+    };
+    return transit->packets && transit->buckets;
 }
 
 void transit_destroy(struct transit *transit)
 {
-    free(transit->slots);
-    transit->slots = NULL;
+    free(transit->packets);
+    free(transit->buckets);
+    transit->packets = NULL;
+    transit->buckets = NULL;
 }
 
 /* 0: not IPv4. */
-static uint64_t key_of(const struct packet *packet)
+static uint64_t key_of(uint32_t switch_number, const struct packet *packet)
 {
     const struct frame_layout *layout = &packet->layout;
     if (!layout->network)
@@ -31,7 +36,7 @@ static uint64_t key_of(const struct packet *packet)
     uint32_t after = layout->network + IPV4_BYTES;
     uint32_t head = layout->end > after ? layout->end - after : 0;
     memcpy(content + 16, packet->frame + after, head < TRANSIT_HEAD_BYTES ? head : TRANSIT_HEAD_BYTES);
-    uint64_t key = 1;
+    uint64_t key = switch_number;
     for (size_t at = 0; at + sizeof key <= sizeof content; at += sizeof key) {
         uint64_t word;
         memcpy(&word, content + at, sizeof word);
@@ -40,21 +45,57 @@ static uint64_t key_of(const struct packet *packet)
     return key | 1;
 }
 
-void transit_enter(struct transit *transit, const struct packet *packet, int64_t due_ns)
+static struct transit_bucket *bucket_of(struct transit *transit, uint64_t key)
 {
-    uint64_t key = key_of(packet);
-    if (key)
-        transit->slots[key / 2 % TRANSIT_SLOTS] = (struct transit_slot){key, due_ns};
+    return &transit->buckets[key / 2 % TRANSIT_PACKETS];
 }
 
-int64_t transit_leave(struct transit *transit, const struct packet *packet, int64_t now_ns)
+/* Take the packet behind `before` (NULL: the first) out of a bucket. */
+static void take_out(struct transit_bucket *bucket, struct transit_packet *before)
 {
-    uint64_t key = key_of(packet);
+    struct transit_packet *packet = before ? before->next : bucket->first;
+    if (before)
+        before->next = packet->next;
+    else
+        bucket->first = packet->next;
+    if (bucket->last == packet)
+        bucket->last = before;
+    packet->key = 0;
+}
+
+void transit_enter(struct transit *transit, uint32_t switch_number, const struct packet *packet, int64_t due_ns)
+{
+    uint64_t key = key_of(switch_number, packet);
+    if (!key)
+        return;
+    struct transit_packet *entry = &transit->packets[transit->entered++ % TRANSIT_PACKETS];
+    if (entry->key)
+        take_out(bucket_of(transit, entry->key), NULL); /* the oldest of all is the first of its bucket */
+    *entry = (struct transit_packet){key, due_ns, NULL};
+    struct transit_bucket *bucket = bucket_of(transit, key);
+    if (bucket->last)
+        bucket->last->next = entry;
+    else
+        bucket->first = entry;
+    bucket->last = entry;
+}
+
+int64_t transit_leave(struct transit *transit, uint32_t switch_number, const struct packet *packet, int64_t now_ns)
+{
+    uint64_t key = key_of(switch_number, packet);
     if (!key)
         return now_ns;
-    const struct transit_slot *slot = &transit->slots[key / 2 % TRANSIT_SLOTS];
-    if (slot->key != key || now_ns - slot->due_ns > TRANSIT_LONGEST_NS)
+    struct transit_bucket *bucket = bucket_of(transit, key);
+    while (bucket->first && now_ns - bucket->first->due_ns > TRANSIT_LONGEST_NS)
+        take_out(bucket, NULL);
+    struct transit_packet *before = NULL, *entry = bucket->first;
+    while (entry && entry->key != key) {
+        before = entry;
+        entry = entry->next;
+    }
+    if (!entry)
         return now_ns;
-    histogram_add(&transit->taken, now_ns - slot->due_ns);
-    return slot->due_ns < now_ns ? slot->due_ns : now_ns;
+    take_out(bucket, before);
+    histogram_add(&transit->taken, now_ns - entry->due_ns);
+    return entry->due_ns < now_ns ? entry->due_ns : now_ns;
 }

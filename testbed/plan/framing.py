@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from testbed.spec.model import TransportSpec
 from testbed.transport import settle
 from testbed.transport.endpoint import Path
+from testbed.wire.ethernet import ETHERNET_BYTES, TCP_HEADERS_BYTES, UDP_WIRE_BYTES, WIRE_BYTES
 from testbed.wire.roce import AETH_BYTES, BTH_BYTES, ICRC_BYTES, IMMEDIATE_BYTES, RETH_BYTES
 
-WIRE_BYTES = 24  # FCS 4, preamble and start 8, gap 12 (IEEE 802.3, clauses 3 and 4)
-ETHERNET_BYTES, IPV4_BYTES, UDP_BYTES, TCP_BYTES = 14, 20, 8, 20
-TCP_TIMESTAMP_BYTES = 12  # RFC 7323, with two NOPs as Linux sends it
 TCP_ACK_EVERY = 2  # RFC 9293, 3.8.6.3: at least every second full segment
 
 
@@ -58,11 +56,11 @@ class Framing:
 def framing(transport: TransportSpec, path: Path) -> Framing:
     """The framing of the spec's transport on `path`; raises ParameterError."""
     if transport.kind == "tcp":
-        header = ETHERNET_BYTES + IPV4_BYTES + TCP_BYTES + TCP_TIMESTAMP_BYTES
-        payload = path.mtu_bytes - (header - ETHERNET_BYTES)
-        return Framing(payload, header + WIRE_BYTES, 0, 0, header + WIRE_BYTES, TCP_ACK_EVERY)
+        payload = path.mtu_bytes - (TCP_HEADERS_BYTES - ETHERNET_BYTES)
+        header = TCP_HEADERS_BYTES + WIRE_BYTES
+        return Framing(payload, header, 0, 0, header, TCP_ACK_EVERY)
     values = settle(transport, path).values
-    header = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES + BTH_BYTES + ICRC_BYTES + WIRE_BYTES
+    header = UDP_WIRE_BYTES + BTH_BYTES + ICRC_BYTES
     write = values.get("verb") == "write"
     return Framing(
         payload_bytes=int(values.get("mtu", path.mtu_bytes - header)),

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from testbed.plan.framing import ETHERNET_BYTES, WIRE_BYTES, Framing, framing
+from testbed.plan.framing import Framing, framing
 from testbed.plan.model import Plan
 from testbed.plan.paths import Paths, RankPaths
 from testbed.plan.timing import BITS_NS, base_rtt_ns
 from testbed.spec.model import TransportSpec
 from testbed.topology.graph import Graph
 from testbed.transport.endpoint import Path
+from testbed.wire.ethernet import ETHERNET_BYTES, UDP_MOST_BYTES, WIRE_BYTES
 
-UDP_MOST_BYTES = 65_507  # of one send, segmented or not: IPv4's length field less its header and UDP's
 UDP_MOST_SEGMENTS = 64  # Linux UDP_MAX_SEGMENTS (128 since 6.9)
 _BURST_SHARE_OF_ECN = 4  # a burst arrives at once: at most a quarter of where marking begins
 

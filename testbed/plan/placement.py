@@ -3,8 +3,8 @@
 from testbed.errors import UsageError
 from testbed.spec.model import WorkersSpec
 from testbed.streams import stream
+from testbed.suggest import did_you_mean
 from testbed.topology.graph import Graph
-from testbed.topology.parameters import did_you_mean
 
 
 class PlacementError(UsageError):

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from testbed import collective
 from testbed.collective.schedule import Schedule
 from testbed.plan.bound import bound_ns
-from testbed.plan.framing import ETHERNET_BYTES, IPV4_BYTES, UDP_BYTES, WIRE_BYTES, Framing
+from testbed.plan.framing import Framing
 from testbed.plan.messages import Buffer, messages
 from testbed.plan.model import Prediction
 from testbed.plan.network import network_of
 from testbed.plan.paths import RankPaths
 from testbed.spec.model import Spec, TrafficSpec, WorkloadSpec
 from testbed.training import buffer_elements
+from testbed.wire.ethernet import ETHERNET_BYTES, UDP_WIRE_BYTES, WIRE_BYTES
 
 DTYPE_BYTES = {"float32": 4, "float16": 2, "int32": 4}
 _NS = 10**9
@@ -68,7 +69,7 @@ def _saturated(ranks: RankPaths, rank: int) -> float:
 def _background(ranks: RankPaths, traffic: TrafficSpec) -> float:
     """Packet-hops per second of one entry of `traffic`, of an incast while it repeats."""
     sources = (traffic.source,) if isinstance(traffic.source, str) else traffic.source
-    packet_bits = 8 * (traffic.packet_bytes + UDP_BYTES + IPV4_BYTES + ETHERNET_BYTES + WIRE_BYTES)
+    packet_bits = 8 * (traffic.packet_bytes + UDP_WIRE_BYTES)
     if traffic.rate_bps is not None:
         packets_per_s = traffic.rate_bps / packet_bits
     elif traffic.size_bytes is not None and traffic.every_ns:

@@ -6,7 +6,6 @@ a ratio of two runs, a bootstrap over the iterations both have, drawn in pairs. 
 the status) is exact: it is its own interval.
 """
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from testbed.results import statistics
 from testbed.results.model import Result
 from testbed.results.reading import RunRecord
 from testbed.results.statistics import Interval, Ratio
+from testbed.suggest import closest
 
 _Samples = npt.NDArray[np.float64]
 
@@ -89,8 +89,8 @@ def lookup(result: Result, metric: str) -> Any:
 
 
 def suggestion(metric: str, result: Result) -> str:
-    close = difflib.get_close_matches(metric, metric_paths(result), n=1)
-    return f"did you mean {close[0]}?" if close else "e.g. cct_ns.p50, busbw_bps.ring, packets.retransmitted"
+    near = closest(metric, metric_paths(result))
+    return f"did you mean {near}?" if near else "e.g. cct_ns.p50, busbw_bps.ring, packets.retransmitted"
 
 
 def metric_paths(result: Result) -> list[str]:

@@ -1,6 +1,7 @@
 """The books of the measured part: all counters, read when it begins and when it ends; what must balance in between."""
 
 import time
+from collections.abc import Mapping
 
 from testbed.emulation.drops import CHECKSUM_WRONG, PORT_WITHOUT_LISTENER, RECEIVE_BUFFER_FULL
 from testbed.emulation.links import LinkCounters
@@ -10,6 +11,7 @@ from testbed.results.samples import SwitchRow
 from testbed.run.conductor import Conductor
 from testbed.run.counting import Tally, frames_from_hosts, link_rows, packet_totals, peak, risen
 from testbed.run.iterations import Measured
+from testbed.stress.draws import timeline
 
 _QUIESCE_LIMIT_S = 10.0
 _QUIESCE_POLL_S = 0.02
@@ -25,6 +27,9 @@ class Books:
         self._network = network
         self._plan = network.plan
         self._conductor = conductor
+        links = self._plan.graph.links
+        cables = {cable for fault in timeline(self._plan) if fault.kind == "link-down" for cable in fault.cables}
+        self._cut = {link.name for link in links if link.cable in cables}
         self._links: dict[int, LinkCounters] = {}
         self._drops: dict[str, int] = {}
         self._switches: tuple[SwitchRow, ...] = ()
@@ -93,8 +98,10 @@ class Books:
             ranks,
             at_hosts=at_hosts,
             in_flight=self._network.in_flight(),
-            buffer_drops=sum(n for where, n in drops.items() if RECEIVE_BUFFER_FULL in where),
-            unreachable=0 if plan.spec.traffic else sum(dropped.values()) - missed,
+            bad_checksums=self._bad_checksums(drops, ranks),
+            at_dead_ends=0
+            if plan.spec.traffic
+            else sum(dropped.values()) - missed + sum(n for where, n in drops.items() if self._into_a_cut_cable(where)),
         )
         tally.bytes_on_wire = frames_from_hosts(plan, tally.links, ranks, at_hosts=at_hosts)
         tally.payload_bytes = sum(row.received_bytes for row in measured.rows if not row.warmup)
@@ -112,10 +119,25 @@ class Books:
         command = spec.workload is not None and spec.workload.kind == "command"
         return command or spec.transport.kind == "tcp" or bool(self._conductor.planned_deaths)
 
+    def _bad_checksums(self, drops: Mapping[str, int], ranks: Mapping[str, int]) -> int:
+        """The job's packets that hosts dropped for their UDP checksum.
+
+        The kernel throws short ones away before it looks for their socket; which of them are background traffic's
+        cannot be told, so that with such only those count that the ranks' own sockets dropped.
+        """
+        if not self._plan.spec.traffic:
+            return sum(n for where, n in drops.items() if CHECKSUM_WRONG in where)
+        for_lack_of_room = sum(n for where, n in drops.items() if RECEIVE_BUFFER_FULL in where)
+        return max(0, ranks.get("socket_drops", 0) - for_lack_of_room)
+
     def _expected(self, where: str) -> bool:
-        """Whether a loss at a host is one that the spec asks for, or that the packets' balance holds already."""
+        """Whether a loss is one that the spec asks for, or that the packets' balance holds already."""
         dead = self._counted_at_hosts() and PORT_WITHOUT_LISTENER in where
-        return CHECKSUM_WRONG in where or dead
+        return CHECKSUM_WRONG in where or dead or self._into_a_cut_cable(where)
+
+    def _into_a_cut_cable(self, where: str) -> bool:
+        """Whether it was lost where a fault has cut a cable: a port without carrier drops what a switch still sends."""
+        return where.partition(":")[0] in self._cut
 
     def _switch_rows(self) -> tuple[SwitchRow, ...]:
         controller = next((c for c in self._network.hub.channels if c.hello["hello"] == "controller"), None)

@@ -14,11 +14,10 @@ from testbed.plan.paths import Paths
 from testbed.results.samples import RateProbe, RttProbe
 from testbed.run.conductor import Conductor
 from testbed.topology.graph import Link
+from testbed.wire.ethernet import UDP_HEADERS_BYTES, UDP_WIRE_BYTES
 
 ROUND_TRIPS = 21
 TRAINS = (16, 1000)
-WIRE_EXTRA_BYTES = 24  # FCS, preamble, gap: what a link's rate counts beyond the frame
-ETHERNET_IP_UDP_BYTES = 14 + 20 + 8
 ANSWER_BYTES = 20  # what an echo answer carries above UDP, as long as a RoCE acknowledgement
 _PAIRS = 4
 _PATIENCE_RTTS = 4
@@ -58,7 +57,7 @@ def probe(plan: Plan, conductor: Conductor, probes: Probes, trains: Sequence[int
             continue  # it spreads a train as much as a wrong rate would
         held, rate_bps = _most_without_drops(there, payload_bytes), min(link.parameters.rate_bps for link in there)
         for packets in sorted({min(train, held) for train in trains}):
-            takes_ns = 8 * packets * (payload_bytes + ETHERNET_IP_UDP_BYTES + WIRE_EXTRA_BYTES) * _NS // rate_bps
+            takes_ns = 8 * packets * (payload_bytes + UDP_WIRE_BYTES) * _NS // rate_bps
             limit_s = _TRIES * (patience_ns + takes_ns * plan.dilation) / _NS
             answer = conductor.ask(conductor.ranks[source], {"op": "train", "packets": packets, **request}, limit_s)
             if answer["measured_bps"] is not None:
@@ -71,7 +70,7 @@ def pairs(plan: Plan, paths: Paths) -> Iterator[tuple[int, int]]:
     if len(ranks) < 2:
         return
     candidates = [(0, other) for other in ranks if other] + [(other, 0) for other in ranks if other]
-    longest = {pair: one_way_ns(_path(plan, paths, *pair), ETHERNET_IP_UDP_BYTES) for pair in candidates}
+    longest = {pair: one_way_ns(_path(plan, paths, *pair), UDP_HEADERS_BYTES) for pair in candidates}
     kinds = {pair: {link.parameters for link in _path(plan, paths, *pair)} for pair in candidates}
     seen: set[object] = set()
     chosen = 0
@@ -84,7 +83,7 @@ def pairs(plan: Plan, paths: Paths) -> Iterator[tuple[int, int]]:
 
 def one_way_ns(links: list[Link], payload_bytes: int) -> int:
     """Model time of a UDP payload over empty, store-and-forward links."""
-    wire_bits = 8 * (payload_bytes + ETHERNET_IP_UDP_BYTES + WIRE_EXTRA_BYTES)
+    wire_bits = 8 * (payload_bytes + UDP_WIRE_BYTES)
     return sum(-(-wire_bits * _NS // k.parameters.rate_bps) + k.parameters.delay_ns for k in links)
 
 
@@ -103,7 +102,7 @@ def _path(plan: Plan, paths: Paths, source: int, target: int) -> list[Link]:
 def _most_without_drops(links: list[Link], payload_bytes: int) -> int:
     """How many packets sent at once the path holds: where a link is slower than the one before, its queue must."""
     narrow = [
-        after.parameters.queue_bytes // (payload_bytes + ETHERNET_IP_UDP_BYTES)
+        after.parameters.queue_bytes // (payload_bytes + UDP_HEADERS_BYTES)
         for before, after in pairwise(links)
         if after.parameters.rate_bps < before.parameters.rate_bps
     ]

@@ -10,11 +10,12 @@ from testbed.collective import ALGORITHMS, algorithms_for, generate
 from testbed.errors import TestbedError, UsageError
 from testbed.plugins import is_reference
 from testbed.results.model import Result
-from testbed.spec.errors import closest, listed
+from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
 from testbed.spec.model import COLLECTIVE_KEYS, ExpectSpec, Spec, WorkloadSpec
 from testbed.spec.network_checks import MTU_BYTES, Network, check_network, network
 from testbed.spec.words import branches
+from testbed.suggest import closest
 from testbed.training import GRADIENTS, buffer_elements, is_stored
 from testbed.units import shown
 from testbed.wire.roce import MTUS

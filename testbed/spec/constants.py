@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping
 
 from testbed.plugins import PluginError, is_reference, load
 from testbed.spec.document import Node, Step
-from testbed.spec.errors import closest, listed
+from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
+from testbed.suggest import closest
 from testbed.topology import TOPOLOGIES
 from testbed.topology.parameters import Topology
 from testbed.transport import TRANSPORTS, Transport

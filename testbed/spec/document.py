@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from testbed.spec.errors import Mark, SpecError, closest, listed
+from testbed.spec.errors import Mark, SpecError, listed
+from testbed.suggest import closest
 
 Scalar = str | int | float | bool | None
 Step = str | int

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from testbed.errors import UsageError
 
@@ -53,13 +52,6 @@ class SpecErrors(UsageError):
             sorted(dict.fromkeys(errors), key=lambda e: (e.option != "", e.line, e.column, e.key, e.message))
         )
         super().__init__("\n".join(error.text(file) for error in self.errors))
-
-
-def closest(word: object, choices: Iterable[str]) -> str:
-    """The choice that `word` was probably meant to be, or an empty string."""
-    by_lower = {choice.lower(): choice for choice in choices}
-    found = get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[found[0]] if found else ""
 
 
 def listed(choices: Sequence[str], most: int = 12) -> str:

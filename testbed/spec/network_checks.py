@@ -5,19 +5,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from testbed.spec.document import Step
-from testbed.spec.errors import closest, listed
+from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
 from testbed.spec.model import FaultSpec, LinkSpec, Spec, TrafficSpec
 from testbed.spec.words import fields
+from testbed.suggest import closest
 from testbed.topology import build
 from testbed.topology.graph import Graph
 from testbed.topology.links import apply_links
 from testbed.topology.parameters import TopologyError
 from testbed.topology.select import SelectError, select
+from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES
 
-FRAME_OVERHEAD_BYTES = 18  # Ethernet's header and FCS
 MTU_BYTES = range(256, 65_536)
-_MEANT = re.compile(r"did you mean '?([^'?]+)'?\?")
+_MEANT = re.compile(r"did you mean ([^?]+)\?")
 _SELECTORS = ("all", "host", "core")
 _LINK_KEYS = ("rate", "delay", "jitter", "queue", "ecn", "loss", "duplicate", "corrupt")
 
@@ -153,7 +154,7 @@ def _check_links_together(net: Network) -> None:
     told = set()
     for link in graph.links:
         parameters = link.parameters
-        frame = parameters.mtu_bytes + FRAME_OVERHEAD_BYTES
+        frame = parameters.mtu_bytes + ETHERNET_BYTES + FCS_BYTES
         if parameters.queue_bytes < frame:
             message = f"{parameters.queue_bytes} bytes hold no frame of {frame} (an MTU of {parameters.mtu_bytes})"
             told.add((_setter(net, link.index, "queue", "mtu"), message, f"{frame}B"))

@@ -11,11 +11,12 @@ from pydantic import ValidationError
 from testbed.spec.checks import check
 from testbed.spec.constants import fit_constants
 from testbed.spec.document import Node, Step, of_data
-from testbed.spec.errors import closest, listed
+from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
 from testbed.spec.model import Spec
 from testbed.spec.unbuilt import refuse_unbuilt
 from testbed.spec.words import complaints, entries_of, fields, section_of
+from testbed.suggest import closest
 
 _STAND_INS = {"name": "unnamed", "topology": {"kind": "star", "hosts": 2}}  # where these are missing or wrong
 _ROUNDS = 10  # of setting aside what is wrong; one is the rule

@@ -10,12 +10,13 @@ from pathlib import Path
 from testbed.errors import UsageError
 from testbed.spec.checks import check_expectations
 from testbed.spec.document import Mistake, Node, parse, place
-from testbed.spec.errors import Mark, SpecError, SpecErrors, closest
+from testbed.spec.errors import Mark, SpecError, SpecErrors
 from testbed.spec.files import make_absolute
 from testbed.spec.findings import Findings
 from testbed.spec.model import Spec
 from testbed.spec.point import read_point
 from testbed.spec.sweep import Combination, Point, combinations, points
+from testbed.suggest import closest
 
 MOST_BYTES = 16 << 20  # a spec is written by hand, or by a small program
 

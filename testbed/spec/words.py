@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from testbed.spec.document import Node, Step
-from testbed.spec.errors import closest
 from testbed.spec.model import Section, Spec
 from testbed.spec.unbuilt import UNBUILT_VALUES
+from testbed.suggest import closest
 from testbed.units import shown
 
 _BOUNDS = {

@@ -15,9 +15,9 @@ from testbed.streams import derive
 from testbed.topology.graph import Graph, LinkParameters
 from testbed.topology.links import changes
 from testbed.topology.select import select, select_cables
+from testbed.wire.ethernet import UDP_WIRE_BYTES
 
 _DRAWS = 1 << 64  # derive() gives 64 bits
-_FRAME_BYTES = 66  # around a UDP payload: Ethernet 14, IPv4 20, UDP 8, and FCS, preamble and gap 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def flows(traffic: Sequence[TrafficSpec], seed: int) -> tuple[Flow, ...]:
             start_ns, burst_bytes = entry.start_ns, entry.packet_bytes
             if entry.kind == "constant":
                 assert entry.rate_bps  # testbed.spec.network_checks
-                period = Fraction(8 * (entry.packet_bytes + _FRAME_BYTES) * 10**9, entry.rate_bps)
+                period = Fraction(8 * (entry.packet_bytes + UDP_WIRE_BYTES) * 10**9, entry.rate_bps)
                 start_ns += int(period * derive(seed, "traffic", number, source)) // _DRAWS
             else:
                 assert entry.every_ns

@@ -33,7 +33,6 @@ from testbed.worker.nic import can_segment, udp_socket
 
 FIRST_PORT, PORTS = 9000, 1000  # UDP; never the job's
 _SLOTS = 16
-_FRAME_BYTES = 66  # around a UDP payload, as `testbed.stress.draws` counts it
 
 
 @dataclass(slots=True)

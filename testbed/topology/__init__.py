@@ -5,9 +5,10 @@ from typing import Any
 
 from testbed.plugins import PluginError, is_reference, load
 from testbed.spec.model import TopologySpec
+from testbed.suggest import did_you_mean
 from testbed.topology import dumbbell, fat_tree, leaf_spine, ring, star, torus, written
 from testbed.topology.graph import Graph, LinkParameters
-from testbed.topology.parameters import Topology, TopologyError, check_names, did_you_mean
+from testbed.topology.parameters import Topology, TopologyError, check_names
 
 TOPOLOGIES: Mapping[str, Topology] = {
     "fat-tree": fat_tree.TOPOLOGY,

@@ -1,11 +1,11 @@
 """What a builder's parameters may be, and how one that is wrong is reported."""
 
-import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import UsageError
+from testbed.suggest import did_you_mean
 from testbed.topology.graph import Graph, LinkParameters
 
 
@@ -48,9 +48,3 @@ def integer(given: Mapping[str, Any], key: str, least: int, most: int) -> int:
     if not least <= value <= most:
         raise TopologyError(key, f"{key} is {value}", hint=f"from {least} to {most}")
     return value
-
-
-def did_you_mean(word: str, known: Sequence[str] | Mapping[str, Any]) -> str:
-    """A hint with the nearest known word, or with all of them."""
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean {near[0]!r}?" if near else f"one of: {', '.join(known)}"

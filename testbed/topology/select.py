@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 
 from testbed.errors import UsageError
+from testbed.suggest import did_you_mean
 from testbed.topology.graph import Graph, Link
-from testbed.topology.parameters import did_you_mean
 
 _PAIR = re.compile(r"(?P<x>(?:[^-<>\[\]]|\[[^\]]*\])+)(?P<way>[->])(?P<y>(?:[^-<>\[\]]|\[[^\]]*\])+)")
 

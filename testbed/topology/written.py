@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from testbed.suggest import did_you_mean
 from testbed.topology.graph import Graph, GraphBuilder, LinkParameters
-from testbed.topology.parameters import Topology, TopologyError, did_you_mean
+from testbed.topology.parameters import Topology, TopologyError
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,8}")
 _SELECTORS = ("all", "host", "core")

@@ -4,12 +4,12 @@ Published constants belong to fabrics of 25 to 400 Gb/s and round trips of micro
 rate and the round trip of the emulated network those that have a rule; `scale: none` takes all as published.
 """
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import UsageError
+from testbed.suggest import did_you_mean
 from testbed.transport.endpoint import Path
 from testbed.units import (
     QuantityError,
@@ -105,9 +105,7 @@ def problems(table: Sequence[Parameter], given: Mapping[str, Any]) -> dict[str, 
     found = {}
     for key, value in given.items():
         if key not in known:
-            near = difflib.get_close_matches(key, list(known), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"one of: {', '.join(known) or 'none'}"
-            found[key] = ("unknown key", hint)
+            found[key] = ("unknown key", did_you_mean(key, known))
             continue
         try:
             known[key].parse(value)

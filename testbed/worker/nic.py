@@ -16,14 +16,12 @@ from dataclasses import fields
 
 from testbed import netcore
 from testbed.transport.endpoint import ALL, Arrival, Buffer, Burst, Completion, Endpoint, Event, Path
+from testbed.wire.ethernet import FCS_BYTES, UDP_HEADERS_BYTES, UDP_WIRE_BYTES
 from testbed.wire.roce import OPCODES
 from testbed.worker.clock import ModelClock
 
 ROCE_PORT = 4791  # IANA: RoCEv2
 PROBE_PORT = 4792  # next to it; what goes there does not count as the job's
-_HEADERS_BYTES = 14 + 20 + 8  # Ethernet, IPv4, UDP
-_FCS_BYTES = 4
-WIRE_OVERHEAD_BYTES = _HEADERS_BYTES + 24  # a link's rate counts FCS, preamble and gap
 _ENCODED_BYTES = 80 + 8  # most that headers, pad and ICRC add to a segment
 _RECEIVE_SLOTS = 16
 _RECEIVES_A_TURN, _RUNS_A_TURN = 4, 8  # before the loop looks at everything else again
@@ -213,8 +211,8 @@ class Nic:
         self._unsent_burst = burst
         udp_bytes = sum(size for _, size, _ in pieces)
         self._counts["sent_packets"] += burst.packets
-        self._counts["frame_bytes"] += udp_bytes + burst.packets * (_HEADERS_BYTES + _FCS_BYTES)
-        wire_bits = 8 * (udp_bytes + burst.packets * WIRE_OVERHEAD_BYTES)
+        self._counts["frame_bytes"] += udp_bytes + burst.packets * (UDP_HEADERS_BYTES + FCS_BYTES)
+        wire_bits = 8 * (udp_bytes + burst.packets * UDP_WIRE_BYTES)
         self._free_ns = departure_ns + wire_bits * 10**9 * self._clock.dilation // self._path.rate_bps
 
     def _flush(self) -> bool:
@@ -249,7 +247,7 @@ class Nic:
         for data, segment_bytes in self._unsent:
             packets = -(-len(data) // segment_bytes)
             self._counts["sent_packets"] -= packets
-            self._counts["frame_bytes"] -= len(data) + packets * (_HEADERS_BYTES + _FCS_BYTES)
+            self._counts["frame_bytes"] -= len(data) + packets * (UDP_HEADERS_BYTES + FCS_BYTES)
             self._counts["unsent_packets"] += packets
         self._unsent.clear()
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from testbed import netcore
 from testbed.run.channel import Channel, Message
+from testbed.wire.ethernet import UDP_WIRE_BYTES
 from testbed.worker.clock import ModelClock
-from testbed.worker.nic import PROBE_PORT, WIRE_OVERHEAD_BYTES, can_segment, udp_socket
+from testbed.worker.nic import PROBE_PORT, can_segment, udp_socket
 
 ANSWER_BYTES = 20  # UDP payload of a RoCE acknowledgement: BTH, AETH, ICRC
 
@@ -144,7 +145,7 @@ class Prober:
         for _ in range(_SHORT_TRAINS if packets <= _SHORT_PACKETS else 1):
             received, last, took_ns = yield from self._send_train(target, packets, packet_bytes)
             if ways and last and took_ns > way_ns:
-                bits = 8 * last * (packet_bytes + WIRE_OVERHEAD_BYTES)
+                bits = 8 * last * (packet_bytes + UDP_WIRE_BYTES)
                 rates.append(bits * 10**9 * self._clock.dilation // (took_ns - way_ns))
                 train_ns = took_ns if rates[-1] == max(rates) else train_ns
         times = {"way_ns": way_ns // self._clock.dilation, "train_ns": train_ns // self._clock.dilation}

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from testbed.errors import RunFailed
 from testbed.transport.endpoint import ALL, Buffer, Completion, Event, Failed, Received, Sent
+from testbed.wire.ethernet import FCS_BYTES, TCP_HEADERS_BYTES
 
 FIRST_PORT = 5000  # job traffic is told from background by the ports 5000-5999
 _HEAD = struct.Struct("!IQ")  # tag, length in bytes
@@ -28,7 +29,6 @@ _BACKLOG = 1024
 _TOTAL_RETRANS, _SEGMENTS_OUT, _SEGMENTS_IN, _BYTES_SENT, _TOTAL_RTO = 100, 136, 140, 200, 240
 _TCP_INFO_BYTES = 256
 _U32, _U64, _U16 = struct.Struct("=I"), struct.Struct("=Q"), struct.Struct("=H")
-_FRAME_OVERHEAD_BYTES = 14 + 20 + 32 + 4  # Ethernet, IPv4, TCP with timestamps, FCS
 
 UNDILATED = ("TCP's delayed acknowledgement (40 ms)", "TCP's first retransmission timeout (1 s)")
 """Timers of the kernel that no setting slows down; the minimum timeout is slowed by the route's `rto_min`."""
@@ -183,7 +183,7 @@ class TcpCarrier:
             totals["received_packets"] += _U32.unpack_from(info, _SEGMENTS_IN)[0]
             totals["retransmitted_packets"] += _U32.unpack_from(info, _TOTAL_RETRANS)[0]
             totals["sent_bytes"] += sent_bytes
-            totals["frame_bytes"] += sent_bytes + segments * _FRAME_OVERHEAD_BYTES
+            totals["frame_bytes"] += sent_bytes + segments * (TCP_HEADERS_BYTES + FCS_BYTES)
             if len(info) >= _TOTAL_RTO + _U16.size:
                 totals["timeouts"] += _U16.unpack_from(info, _TOTAL_RTO)[0]
         return totals | {"received_bytes": self._received_bytes}

@@ -81,7 +81,7 @@ def test_all_problems_are_found_at_once():
     }  # fmt: skip
     assert "256, 512, 1024, 2048, 4096" in found["mtu"][0]
     assert "from 0 to 31" in found["timeout"][0]
-    assert found["retires"] == ("unknown key", "did you mean 'retries'?")
+    assert found["retires"] == ("unknown key", "did you mean retries?")
     assert "e.g. 10us" in found["congestion.cnp_interval"][0]
     with pytest.raises(ParameterError, match=r"transport\.mtu") as caught:
         settle(spec, SLOW)

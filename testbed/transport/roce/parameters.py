@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from testbed.transport.endpoint import Path
 from testbed.transport.parameters import Parameter, Value, Values, whole
-from testbed.wire.roce import MTUS, RNR_TIMER_NS, Verb
+from testbed.wire.ethernet import UDP_WIRE_BYTES
+from testbed.wire.roce import ICRC_BYTES, MTUS, RNR_TIMER_NS, Verb
 
-FRAME_BYTES = 14 + 20 + 8 + 4 + 24  # Ethernet, IPv4, UDP, ICRC; FCS, preamble and gap, which a link's rate counts too
+FRAME_BYTES = UDP_WIRE_BYTES + ICRC_BYTES
 _MTU_ROOM_BYTES = 80  # source: soft-RoCE takes the largest MTU that leaves this in the link's
 _TIMEOUT_UNIT_NS = 4_096
 _TIMEOUT_RTTS = 4

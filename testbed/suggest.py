@@ -1,0 +1,17 @@
+"""`did you mean …?`: the known word that a wrong one was probably meant to be."""
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+
+def closest(word: object, known: Collection[str]) -> str:
+    """The known word that `word` was probably meant to be, or an empty string."""
+    by_lower = {choice.lower(): choice for choice in known}
+    found = get_close_matches(str(word).lower(), by_lower, n=1)
+    return by_lower[found[0]] if found else ""
+
+
+def did_you_mean(word: object, known: Collection[str]) -> str:
+    """A hint with the closest known word, or with all of them."""
+    near = closest(word, known)
+    return f"did you mean {near}?" if near else f"one of: {', '.join(known) or 'none'}"

@@ -72,7 +72,7 @@ class ParserChecker(TableChecker):
     def _case(self, case: ast.SelectCase, keys: list[Type], at: Span) -> None:
         label = case.label
         if isinstance(label, ast.Anything):
-            self.label(label, UNKNOWN)
+            self.label(label, keys[0] if len(keys) == 1 else types.Tuple(tuple(keys)))
             return
         if len(keys) == 1 and not isinstance(label, ast.ListExpression):
             self._label_of_key(label, keys[0], at)

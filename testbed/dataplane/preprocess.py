@@ -12,7 +12,8 @@ from testbed.errors import UsageError
 
 INCLUDE_DIR = Path(__file__).with_name("include")
 _MAX_DEPTH = 64  # of includes: a file that includes itself ends here
-_MAX_TOKENS = 2_000_000  # of one program after expansion: macros that double themselves end here
+_MAX_TOKENS = 500_000  # of one program after expansion
+_MAX_USES = 50_000  # of macros in one program: those that double themselves end here
 _COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/|/\*.*\Z', re.DOTALL)
 _DIRECTIVE = re.compile(r"\s*#\s*(?P<word>[A-Za-z_]*)(?P<rest>.*)", re.DOTALL)
 _INCLUDED = re.compile(r'\s*(?:"(?P<near>[^"]+)"|<(?P<far>[^>]+)>)\s*')
@@ -72,6 +73,7 @@ class _Preprocessor:
         self._diagnostics = diagnostics
         self._include_dirs = include_dirs
         self._macros: dict[str, _Macro] = {}
+        self._uses = 0
         self._too_many = False
 
     def define_given(self, name: str, value: str) -> None:
@@ -232,7 +234,9 @@ class _Preprocessor:
 
     def _report_too_many(self, span: Span) -> None:
         if not self._too_many:
-            self._diagnostics.error(span, f"the macros expand to more than {_MAX_TOKENS} tokens")
+            self._diagnostics.error(
+                span, f"the macros expand to too much: more than {_MAX_USES} uses or {_MAX_TOKENS} tokens"
+            )
         self._too_many = True
 
     def _expanded(self, tokens: Sequence[Token]) -> list[Token]:
@@ -256,7 +260,8 @@ class _Preprocessor:
             arguments = [] if macro.parameters is None else self._arguments(left, token.span)
             inner = hidden | {token.text}
             body = self._replaced(macro, arguments, token, inner)
-            if len(out) + len(left) + len(body) > _MAX_TOKENS:
+            self._uses += 1
+            if self._uses > _MAX_USES or len(out) + len(left) + len(body) > _MAX_TOKENS:
                 self._report_too_many(token.span)
                 return out
             left.extend(reversed(body))
@@ -296,17 +301,18 @@ class _Preprocessor:
         while at < len(macro.body):
             token = macro.body[at]
             following = macro.body[at + 1].text if at + 1 < len(macro.body) else ""
-            pastes = following == "#" and at + 3 < len(macro.body) and macro.body[at + 2].text == "#"
             if token.text == "#" and following in given:
                 text = " ".join(one.span.text for one, _ in given[following])
                 out.append((Token(Kind.STRING, text, use.span), hidden))
                 at += 2
-            elif pastes:
-                right = macro.body[at + 3]
-                joined = self._text(token, given) + self._text(right, given)
+            elif _pastes(macro.body, at):
+                joined = self._text(token, given)
+                while _pastes(macro.body, at):
+                    at += len("##") + 1
+                    joined += self._text(macro.body[at], given)
+                at += 1
                 for one in tokens_of_line(joined, use.span.source, use.span.line, self._diagnostics, use.span.column):
                     out.append((Token(one.kind, one.text, use.span, one.integer), hidden))
-                at += 4
             elif token.kind is Kind.NAME and token.text in given:
                 if token.text not in expanded:
                     expanded[token.text] = self._expand(list(given[token.text]))
@@ -321,3 +327,8 @@ class _Preprocessor:
         if token.kind is Kind.NAME and token.text in given:
             return "".join(one.text for one, _ in given[token.text])
         return token.text
+
+
+def _pastes(body: Sequence[Token], at: int) -> bool:
+    """Whether `##` and one more token follow."""
+    return at + 3 < len(body) and body[at + 1].text == body[at + 2].text == "#"

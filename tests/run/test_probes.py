@@ -91,12 +91,23 @@ class FakeRank:
         self.asked: list[Message] = []
         self._lost = lost
 
-    def request(self, message: Message, timeout_s: float) -> Message:
-        assert timeout_s > 10
+    def answer(self, message: Message, timeout_s: float) -> Message:
+        assert timeout_s > message["patience_ns"] / 1e9 > 1, "a lost answer must not cost the run"
         self.asked.append(message)
         if message["op"] == "rtt":
-            return {"round_trips_ns": [30_000, 10_000, 20_001], "lost": self._lost}
+            times = [] if self._lost == message["count"] else [30_000, 10_000, 20_001]
+            return {"round_trips_ns": times, "lost": self._lost}
         return {"measured_bps": 970_000_000 if message["packets"] == 16 else None}
+
+
+class FakeConductor:
+    """Asks them."""
+
+    def __init__(self, ranks: list[FakeRank]) -> None:
+        self.ranks = dict(enumerate(ranks))
+
+    def ask(self, rank: FakeRank, message: Message, timeout_s: float) -> Message:
+        return rank.answer(message, timeout_s)
 
 
 def asked(links: list[dict[str, Any]], **rank: int) -> tuple[Probes, list[Message]]:
@@ -105,7 +116,7 @@ def asked(links: list[dict[str, Any]], **rank: int) -> tuple[Probes, list[Messag
         [FakeRank(**rank), FakeRank(**rank)],
         Probes(),
     )
-    probe(made, dict(enumerate(ranks)), probes)  # type: ignore[arg-type]
+    probe(made, FakeConductor(ranks), probes)  # type: ignore[arg-type]
     return probes, [message for each in ranks for message in each.asked]
 
 
@@ -128,6 +139,17 @@ def test_a_train_is_no_longer_than_the_queue_before_a_slower_link(queue: str, pa
     links = [{"rate": "1Gbps", "queue": "4MiB"}, {"select": "s0>*", "rate": "100Mbps", "queue": queue}]
     _, messages = asked(links)
     assert [m["packets"] for m in messages if m["op"] == "train"] == packets
+
+
+def test_a_network_that_brings_nothing_back_is_told() -> None:
+    probes, _ = asked([{"rate": "1Gbps", "loss": "100%"}], lost=21)
+    assert probes.rtt == []
+    assert probes.notes == ["no round trip of h0-h1 could be timed: all 21 were lost"]
+
+
+def test_trains_are_not_timed_where_jitter_would_spread_them() -> None:
+    _, messages = asked([{"rate": "1Gbps", "delay": "20us", "jitter": "5us"}])
+    assert [m["op"] for m in messages] == ["rtt"]
 
 
 def test_the_smallest_mtu_decides_how_large_a_probe_is() -> None:

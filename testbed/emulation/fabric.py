@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -21,7 +22,7 @@ from testbed.emulation import namespaces
 from testbed.emulation.fabric_client import FabricConfig, LinkEnd, parameters
 from testbed.emulation.scheduling import FABRIC_PRIORITY
 from testbed.errors import TestbedError
-from testbed.netcore import Fabric, open_tap, set_carrier, set_timer_slack
+from testbed.netcore import LONGEST_NS, Fabric, open_tap, set_running, set_timer_slack
 from testbed.run.channel import Channel, ChannelClosed, Message
 from testbed.topology.graph import LinkParameters
 
@@ -39,7 +40,7 @@ class FabricProcess:
         self.segmentation = config.segmentation == "auto"
         self._fabric = Fabric(config.seed)
         self._ports: dict[tuple[str, int], int] = {}
-        self._devices: dict[tuple[str, int], int] = {}  # fds, for the carrier
+        self._switches: dict[str, int] = {}  # numbers, as the core knows them
         self._links: dict[int, int] = {}
         self._thread = threading.Thread(target=self._move_packets, name="fabric", daemon=True)
         for link in config.links:
@@ -55,6 +56,7 @@ class FabricProcess:
         self._thread.start()
 
     def stop(self) -> None:
+        """End moving packets and complete the captures; raises OSError if one could not be written. Twice is fine."""
         self._fabric.stop()
         self._thread.join()
         self._fabric.capture_stop()
@@ -71,13 +73,22 @@ class FabricProcess:
         fd, segmentation = inside(end.netns, lambda: open_tap(end.interface, virtio=end.host, segmentation=wanted))
         if end.host:
             self.segmentation = segmentation
-        self._devices[key] = fd
         self._ports[key] = self._fabric.add_port(
-            fd, virtio=end.host, host=end.host, spray=self.config.spray and not end.host, join=segmentation
+            fd,
+            virtio=end.host,
+            host=end.host,
+            switch=0 if end.host else self._switches.setdefault(end.node, len(self._switches)),
+            spray=self.config.spray and not end.host,
+            join=segmentation,
         )
 
     def _set_link(self, index: int, of: LinkParameters) -> None:
         dilation = self.config.dilation
+        for name, time_ns in (("delay", of.delay_ns), ("jitter", of.jitter_ns)):
+            if time_ns * dilation > LONGEST_NS:
+                raise ValueError(
+                    f"link {index}: a {name} of {time_ns} ns slowed down {dilation} times is more than {LONGEST_NS} ns"
+                )
         self._fabric.set_link(
             self._links[index],
             rate_bps=max(1, round(of.rate_bps / dilation)),
@@ -147,11 +158,13 @@ class FabricProcess:
         return self._set_cable(request["cable"], up=True)
 
     def _set_cable(self, cable: int, *, up: bool) -> dict[str, Any]:
+        """First the cable, then what its switches see of it: what they still send is counted where it is lost."""
         for link in self.config.links:
             if link.index // 2 == cable:
                 self._fabric.set_link_up(self._links[link.index], up)
-                if not link.source.host:
-                    set_carrier(self._devices[link.source.node, link.source.port], up)
+        for link in self.config.links:
+            if link.index // 2 == cable and not link.source.host:
+                inside(link.source.netns, partial(set_running, link.source.interface, up))
         return {}
 
     def _capture_start(self, request: Message) -> dict[str, Any]:
@@ -161,6 +174,10 @@ class FabricProcess:
 
     def _capture_stop(self, _request: Message) -> dict[str, Any]:
         self._fabric.capture_stop()
+        return {}
+
+    def _quit(self, _request: Message) -> dict[str, Any]:
+        self.stop()
         return {}
 
     _operations: ClassVar[dict[str, Callable[["FabricProcess", Message], dict[str, Any]]]] = {
@@ -173,6 +190,7 @@ class FabricProcess:
         "link-up": _link_up,
         "capture-start": _capture_start,
         "capture-stop": _capture_stop,
+        "quit": _quit,
     }
 
 
@@ -186,13 +204,12 @@ def serve(process: FabricProcess, channel: Channel) -> None:
     with contextlib.suppress(ChannelClosed):
         while True:
             request = channel.receive(IDLE_WAIT_S)
-            if request["op"] == "quit":
-                channel.answer(request)
-                return
             try:
                 channel.answer(request, **process.answer(request))
-            except (KeyError, ValueError, OSError) as error:
+            except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
                 channel.answer(request, error=f"{request['op']}: {type(error).__name__}: {error}")
+            if request["op"] == "quit":
+                return
 
 
 def main() -> None:
@@ -206,7 +223,7 @@ def main() -> None:
     channel = Channel.connect(arguments.control, role="fabric")
     try:
         process = FabricProcess(config)
-    except (OSError, ValueError, TestbedError) as error:
+    except (OSError, ValueError, OverflowError, TestbedError) as error:
         channel.send({"event": "failed", "reason": str(error)})
         return
     process.start()

@@ -146,7 +146,7 @@ class FabricClient:
         self._ask("set-link", link=index, parameters=asdict(parameters))
 
     def link_down(self, cable: int) -> None:
-        """Cut a cable: what is inside is lost, and the switch ports lose carrier."""
+        """Cut a cable: what is inside or comes is lost and counted, and switches see their port's link go down."""
         self._ask("link-down", cable=cable)
 
     def link_up(self, cable: int) -> None:
@@ -157,11 +157,11 @@ class FabricClient:
         self._ask("capture-start", node=node, port=port, path=path, snap_bytes=snap_bytes)
 
     def capture_stop(self) -> None:
-        """End all captures; their files are complete then."""
+        """End all captures; their files are complete then, or RunFailed says why one is not."""
         self._ask("capture-stop")
 
     def quit(self) -> None:
-        """End the process; its TAPs vanish."""
+        """End the process once its captures are complete, or RunFailed says why one is not; its TAPs vanish."""
         self._ask("quit")
 
     def _ask(self, op: str, **fields: Any) -> Message:

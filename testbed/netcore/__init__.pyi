@@ -137,7 +137,8 @@ class Fabric:
 
         virtio: frames carry a virtio-net header. host: the link leaving this port is a host's NIC, which neither drops
         nor marks. switch: the number of the switch that the port belongs to, if it is no host's: packets are known
-        again when they leave the switch they entered. spray: a random nibble goes into the source MAC of frames leaving here. join: super-packets may.
+        again when they leave the switch they entered. spray: a random nibble goes into the source MAC of frames leaving
+        here. join: super-packets may.
         """
 
     def add_link(self, source: int, target: int, index: int) -> int:

@@ -307,7 +307,7 @@ static void test_a_packet_is_known_again_behind_a_switch(void)
     struct packet *packets[PACKETS];
     for (int64_t i = 0; i < PACKETS; i++) {
         packets[i] = udp_packet(bench);
-        transit_enter(&transit, packets[i], 1000 + i);
+        transit_enter(&transit, 3, packets[i], 1000 + i);
     }
     for (int64_t i = PACKETS - 1; i >= 0; i--) {
         memset(packets[i]->frame, 0xaa, 12); /* a switch may write both MAC addresses, */
@@ -315,17 +315,17 @@ static void test_a_packet_is_known_again_behind_a_switch(void)
         ip[1] = 3; /* mark, */
         ip[8]--;   /* and count hops */
         frame_seal_network(packets[i]->frame, &packets[i]->layout);
-        CHECK(transit_leave(&transit, packets[i], 500000) == 1000 + i);
+        CHECK(transit_leave(&transit, 3, packets[i], 500000) == 1000 + i);
     }
     CHECK(histogram_percentile(&transit.taken, 50) >= 499000 - PACKETS);
     struct packet *stranger = udp_packet(bench);
-    CHECK(transit_leave(&transit, stranger, 500000) == 500000);
+    CHECK(transit_leave(&transit, 3, stranger, 500000) == 500000);
     packets[0]->frame[60] ^= 1; /* another content is another packet */
-    CHECK(transit_leave(&transit, packets[0], 500000) == 500000);
+    CHECK(transit_leave(&transit, 3, packets[0], 500000) == 500000);
     store16(stranger->frame + 12, 0x0806); /* not IPv4: never known */
     stranger->layout = frame_parse(stranger->frame, 200);
-    transit_enter(&transit, stranger, 1);
-    CHECK(transit_leave(&transit, stranger, 500000) == 500000);
+    transit_enter(&transit, 3, stranger, 1);
+    CHECK(transit_leave(&transit, 3, stranger, 500000) == 500000);
     for (size_t i = 0; i < PACKETS; i++)
         packet_free(&bench->pool, packets[i]);
     packet_free(&bench->pool, stranger);

@@ -54,7 +54,8 @@ class Host:
         interface = self.end.interface
         namespaces.inside(self.netns, lambda: Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1"))
         self.command("ip", "link", "set", "dev", "lo", "up")
-        self.command("ip", "link", "set", "dev", interface, "address", self.mac, "mtu", str(mtu), "up")
+        queue = ("txqueuelen", "20000")  # as a network sets it
+        self.command("ip", "link", "set", "dev", interface, "address", self.mac, "mtu", str(mtu), *queue, "up")
         self.command("ip", "addr", "add", f"{self.ip}/24", "dev", interface)
         self.socket = namespaces.inside(self.netns, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)

@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.netcore.rig import Host, Rig, fabric_process, run, wait_until
 
 from testbed.emulation.fabric_client import Counts, FabricConfig, FabricLink, LinkEnd, total
 from testbed.errors import RunFailed
 from testbed.topology.graph import Ecn, LinkParameters, Loss
+from tests.netcore.rig import Host, Rig, fabric_process, run, wait_until
 
 pytestmark = [
     pytest.mark.root,
@@ -277,10 +277,16 @@ def test_marks_and_drops_of_a_switch_queue(tmp_path: Path) -> None:
                 assert counters[2].max_queue_bytes == 60 * FRAME_BYTES
                 assert marked == counters[2].job.ecn_marked > 30
                 fabric.link_down(1)
-                carrier = f"/sys/class/net/{ports[1].interface}/carrier"
-                assert run(*inner, "cat", carrier) == "0\n"
+                state = f"/sys/class/net/{ports[1].interface}/operstate"
+                assert run(*inner, "cat", state) == "dormant\n"
+                hosts[0].send(hosts[1], numbered(100, 30), PAYLOAD_BYTES)
+                wait_until("the lost are counted", lambda: fabric.counters()[2].job.dropped_down == 30)
                 fabric.link_up(1)
-                assert run(*inner, "cat", carrier) == "1\n"
+                assert run(*inner, "cat", state) == "up\n"
+                hosts[0].send(hosts[1], numbered(130, 20), PAYLOAD_BYTES)
+                assert len(b"".join(a.data for a in hosts[1].receive(20 * PAYLOAD_BYTES))) == 20 * PAYLOAD_BYTES
+                assert all(link.ring_dropped == 0 for link in fabric.counters())
+                check_balance(total(fabric.counters()))
                 sources = {
                     bytes.fromhex(line.decode())[11] & 15 for line in switch.communicate(b"", timeout=5)[0].split()
                 }

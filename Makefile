@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 NATIVE := setup.py $(wildcard testbed/netcore/*.c testbed/netcore/*.h)
-RUN_PACKAGES := mininet openvswitch-switch ethtool iproute2 iputils-ping gcc libc6-dev python3-venv python3-dev
+RUN_PACKAGES := mininet openvswitch-switch iproute2 iputils-ping gcc libc6-dev python3-venv python3-dev
 TEST_PACKAGES := $(RUN_PACKAGES) iperf3 tcpdump tshark procps
 VM_PACKAGES := debootstrap qemu-system-x86 e2fsprogs openssh-client
 

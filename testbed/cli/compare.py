@@ -35,9 +35,9 @@ def compare_runs(
         data = {"schema": 1, "comparisons": [c.to_json() for c in found.tables], "left_out": found.left_out}
         typer.echo(json.dumps(data, indent=1))
         return
-    console = Console()
+    console = Console(markup=False, emoji=False)
     if not console.is_terminal:
-        console = Console(width=_PIPE_WIDTH)
+        console = Console(width=_PIPE_WIDTH, markup=False, emoji=False)
     for number, comparison in enumerate(found.tables):
         if number:
             console.print()

@@ -54,7 +54,7 @@ def _print(facts: "Sequence[Fact]", measured: "Capabilities | None") -> None:
         mark = "ok" if fact.found else "NEEDED" if fact.needed else "-"
         lack = ("", "") if fact.found else (fact.cost, fact.mend)
         table.add_row(mark, fact.name, fact.detail, *lack)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     console.print(table)
     if measured is not None:
         tc = measured.netem and measured.datapath == "kernel"

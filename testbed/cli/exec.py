@@ -21,6 +21,7 @@ def execute(
 ) -> None:
     """Run CMD on HOST, with this terminal; the exit status is CMD's."""
     from testbed.emulation import namespaces
+    from testbed.emulation.commands import environment
     from testbed.suggest import did_you_mean
 
     state = chosen(run_id, also_runs=True)
@@ -34,4 +35,4 @@ def execute(
     if not program:
         raise UsageError("run what?", hint=f"e.g. testbed exec {host} -- ip address")
     argv = namespaces.entering(namespaces.host_name(state.run_id, host), program)
-    os.execvp(argv[0], argv)
+    os.execvpe(argv[0], argv, environment())

@@ -39,7 +39,7 @@ def show(
     if as_json:
         print(json.dumps(as_data(made, machine, measured=measured is not None, runs=len(experiment.points)), indent=1))
         return
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     for part in outline(made, machine, measured=measured is not None, runs=len(experiment.points)):
         console.print(part)
     if graph is not None:

@@ -2,14 +2,15 @@
 
 import os
 import platform
-import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
+
+from testbed.emulation.commands import environment, path_of
 
 _TUN = "/dev/net/tun"
 _TUNSETIFF, _TUNSETOFFLOAD = 0x400454CA, 0x400454D0  # linux/if_tun.h
@@ -38,21 +39,20 @@ def look() -> list[Fact]:
         Fact("python", sys.version_info >= (3, 11), platform.python_version(), "Testbed does not start", needed=True),
         Fact("kernel", True, platform.release()),
         Fact("cores", (os.cpu_count() or 1) >= 2, str(os.cpu_count()), "ranks and switches share one core"),
-        _tool("mnexec", "mininet", "no emulation", needed=True),
-        _tool("ovs-vswitchd", "openvswitch-switch", "no Open vSwitch", needed=True),
-        _tool("ip", "iproute2", "no emulation", needed=True),
-        _tool("tc", "iproute2", "no emulation", needed=True),
-        _tool("ethtool", "ethtool", "offloads of veth pairs cannot be turned off", needed=True),
+        *(_tool(name, "openvswitch-switch", "no Open vSwitch", needed=True) for name in _OVS_TOOLS),
+        *(_tool(name, "iproute2", "no emulation", needed=True) for name in ("ip", "tc", "ss")),
+        *(_tool(name, "util-linux", "no emulation", needed=True) for name in _UTIL_LINUX_TOOLS),
+        _tool("mnexec", "mininet", 'no shells of Mininet\'s (`net.get("h0").cmd(...)`)'),
         _python("os_ken", "os-ken", "no controller"),
         _python("mininet", "mininet==2.3.0.dev6", "no emulation"),
-        _python("sklearn", "testbed[train]", "no `gradients: digits-mlp`"),
+        _python("sklearn", "scikit-learn", "no `gradients: digits-mlp`"),
         _trial("tun", _tap, "no links by the fabric", f"modprobe tun (and {_TUN} must be there)", needed=True),
         _trial(
             "udp segmentation in tun", tun_segmentation, "packets cross the kernel one by one", "Linux 6.2 or newer"
         ),
         _trial("udp segmentation", _udp_segment, "workers send packets one by one", "Linux 4.18 or newer"),
-        _trial("htb", lambda: _qdisc("htb"), "hosts cannot be held back at their own port", _KERNEL, needed=True),
-        _trial("netem", netem, "links are shaped by the fabric, not the kernel", _KERNEL),
+        _trial("htb", lambda: not _lacking(_HTB), "hosts cannot be held back at their own port", _KERNEL, needed=True),
+        _link_shaping(),
         _trial(
             "openvswitch datapath",
             kernel_datapath,
@@ -63,8 +63,8 @@ def look() -> list[Fact]:
         _tool("iperf3", "iperf3", "no comparison in `make bench`"),
         Fact(
             "bmv2",
-            shutil.which("simple_switch") is not None,
-            shutil.which("simple_switch") or "not installed",
+            path_of("simple_switch") is not None,
+            path_of("simple_switch") or "not installed",
             "no `switches: {kind: bmv2}` (not supported yet)",
             "build simple_switch from its public source",
         ),
@@ -72,19 +72,29 @@ def look() -> list[Fact]:
 
 
 _KERNEL = "a distribution's own kernel (e.g. apt-get install linux-image-amd64) has it"
+_OVS_TOOLS = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl")
+_UTIL_LINUX_TOOLS = ("nsenter", "setpriv", "prlimit", "unshare")
+# What `testbed.emulation.tc` asks of the kernel, in an order in which each can be tried: part -> the command.
+_HTB = {"htb": "tc qdisc add dev lo root handle 1: htb default 1"}
+_LINK_SHAPING = {
+    "netem": "tc qdisc add dev lo root handle 10: netem delay 1ms",
+    "ifb": "ip link add name probe type ifb",
+    "clsact": "tc qdisc add dev lo clsact",
+    "matchall": "tc filter add dev lo ingress handle 1 prio 1 matchall",
+    "mirred": "tc filter add dev lo ingress handle 2 prio 2 matchall action mirred egress redirect dev probe",
+}
 
 
 def netem() -> bool:
-    """Whether the kernel has sch_netem."""
-    return _qdisc("netem")
+    """Whether the kernel shapes links: has netem, and what it takes to delay a host's packets at the switch."""
+    return not _lacking(_LINK_SHAPING)
 
 
 def kernel_datapath() -> bool:
     """Whether the kernel has Open vSwitch's datapath, loaded or to be loaded."""
     if Path("/sys/module/openvswitch").exists():
         return True
-    modprobe = shutil.which("modprobe", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-    return bool(modprobe) and _succeeds([modprobe or "", "-n", "-q", "openvswitch"])
+    return _succeeds(["modprobe", "-n", "-q", "openvswitch"])
 
 
 def tun_segmentation() -> bool:
@@ -113,9 +123,24 @@ def _udp_segment() -> bool:
     return True
 
 
-def _qdisc(kind: str) -> bool:
-    extra = {"netem": ["delay", "1ms"], "htb": []}[kind]
-    return _succeeds(["unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", kind, *extra])
+def _lacking(parts: Mapping[str, str]) -> list[str]:
+    """Those of the kernel's parts whose command fails, all tried in one namespace that ends with them."""
+    script = "\n".join(f"{command} >&2 || echo {part}" for part, command in parts.items())
+    try:
+        argv = ["unshare", "-n", "sh", "-c", script]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_LIMIT_S, env=environment(), check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return list(parts)
+    return done.stdout.split() if done.returncode == 0 else list(parts)
+
+
+def _link_shaping() -> Fact:
+    cost = "links are shaped by the fabric, not the kernel"
+    if os.geteuid() != 0:
+        return _trial("link shaping", netem, cost, _KERNEL)
+    lacking = _lacking(_LINK_SHAPING)
+    detail = f"refused by this kernel: {', '.join(lacking)}" if lacking else f"works: {', '.join(_LINK_SHAPING)}"
+    return Fact("link shaping", not lacking, detail, cost, _KERNEL)
 
 
 def _trial(name: str, works: Callable[[], bool], cost: str, mend: str, *, needed: bool = False) -> Fact:
@@ -126,7 +151,7 @@ def _trial(name: str, works: Callable[[], bool], cost: str, mend: str, *, needed
 
 
 def _tool(name: str, package: str, cost: str, *, needed: bool = False) -> Fact:
-    path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    path = path_of(name)
     return Fact(name, path is not None, path or "not installed", cost, f"apt-get install {package}", needed)
 
 
@@ -137,6 +162,8 @@ def _python(module: str, package: str, cost: str) -> Fact:
 
 def _succeeds(argv: list[str]) -> bool:
     try:
-        return subprocess.run(argv, capture_output=True, timeout=_LIMIT_S, check=False).returncode == 0
+        return (
+            subprocess.run(argv, capture_output=True, timeout=_LIMIT_S, env=environment(), check=False).returncode == 0
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False

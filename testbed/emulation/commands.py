@@ -1,6 +1,8 @@
 """Running the system's tools to their end: argv lists, a time limit, and errors that say which line failed and why."""
 
+import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,15 +17,23 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def output_of(
-    argv: Sequence[str], *, stdin: str = "", timeout_s: float = TIMEOUT_S, env: dict[str, str] | None = None
-) -> str:
+def environment() -> dict[str, str]:
+    """This process's, with the folders in PATH where the system's tools are, which `su` and cron leave out."""
+    return {**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"}
+
+
+def path_of(tool: str) -> str | None:
+    """Where a tool is, looked for as the others here look for it; None if it is not installed."""
+    return shutil.which(tool, path=environment()["PATH"])
+
+
+def output_of(argv: Sequence[str], *, stdin: str = "", timeout_s: float = TIMEOUT_S) -> str:
     """What a command prints; raises RunFailed with its complaint, MachineLacks if it is not installed."""
     try:
         done = subprocess.run(
-            argv, input=stdin, capture_output=True, text=True, timeout=timeout_s, env=env, check=False
+            argv, input=stdin, capture_output=True, text=True, timeout=timeout_s, env=environment(), check=False
         )
-    except FileNotFoundError as error:
+    except (FileNotFoundError, PermissionError) as error:
         raise MachineLacks(f"{argv[0]} is not installed", hint="`testbed doctor` lists what is missing") from error
     except subprocess.TimeoutExpired as error:
         raise RunFailed(f"`{' '.join(argv)[:200]}` did not end within {timeout_s:g} s") from error

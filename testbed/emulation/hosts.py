@@ -4,13 +4,13 @@ Plain Mininet forks a shell for every node and configures it line by line; here 
 same, but costs nothing until it is called.
 """
 
-import os
 from subprocess import Popen
 from typing import Any
 
 from mininet.node import Host, Node
 
 from testbed.emulation import namespaces
+from testbed.emulation.commands import environment
 
 
 class LazyShell(Node):  # type: ignore[misc]  # mininet has no types
@@ -54,7 +54,7 @@ class LazyShell(Node):  # type: ignore[misc]  # mininet has no types
             super().startShell()
 
     def _popen(self, cmd: list[str], **params: Any) -> "Popen[bytes]":
-        params.setdefault("env", {**os.environ, **self._environment})
+        params.setdefault("env", {**environment(), **self._environment})
         return super()._popen(namespaces.entering(self.namespace, cmd), **params)  # type: ignore[no-any-return]
 
 

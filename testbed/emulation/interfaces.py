@@ -1,13 +1,7 @@
-"""The interfaces of a whole network at once: veth pairs, addresses, neighbours, offloads; one process a namespace."""
+"""The interfaces of a whole network at once: veth pairs, addresses, neighbours; one process a namespace."""
 
-import ctypes
-import fcntl
-import socket
-import struct
-from collections import defaultdict
 from collections.abc import Iterator
 
-from testbed.emulation import namespaces
 from testbed.emulation.commands import in_parallel, ip_batch
 from testbed.emulation.links import interface, namespace_of
 from testbed.plan.model import Plan
@@ -15,8 +9,6 @@ from testbed.plan.model import Plan
 PREFIX_LENGTH = 8  # every host of a plan is on-link in 10.0.0.0/8, and known to every other: nothing is ever looked up
 _TCP_RTO_MIN_MS = 200  # Linux, include/net/tcp.h; kernel TCP's one timer that can be slowed down with the network
 _TAP_QUEUE_PACKETS = 20_000  # the ring between kernel and fabric: room for bursts while the fabric is not scheduled
-# linux/sockios.h, linux/ethtool.h, linux/if.h
-_SIOCETHTOOL, _ETHTOOL_GTXCSUM, _ETHTOOL_STXCSUM, _IFREQ_BYTES = 0x8946, 0x16, 0x17, 40
 
 
 def make_veths(plan: Plan, outer: str) -> None:
@@ -48,39 +40,6 @@ def configure_switch_ports(plan: Plan, outer: str) -> None:
         ),
         outer,
     )
-
-
-def refuse_checksum_offload(plan: Plan, outer: str) -> list[str]:
-    """Make every veth end compute its own checksums; returns those that do not.
-
-    A userspace datapath passes on what it reads from one veth to the next; checksums left for a card to fill in would
-    stay wrong, and receivers drop all TCP and UDP. Segmentation in the kernel goes off with it.
-    """
-    ends = defaultdict(list)
-    for link in plan.graph.links:
-        if plan.drivers[link.cable] == "tc":
-            ends[namespace_of(plan.graph, link.source, outer)].append(interface(link.source, link.source_port))
-
-    def all_of(item: tuple[str, list[str]]) -> list[str]:
-        namespace, devices = item
-        return namespaces.inside(namespace, lambda: [d for d in devices if _checksum_offload_after_off(d)])
-
-    still_on = [device for devices in in_parallel(all_of, ends.items()) for device in devices]
-    return [f"{device}: checksum offload stays on" for device in still_on]
-
-
-def _checksum_offload_after_off(device: str) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        _ethtool(any_socket, device, _ETHTOOL_STXCSUM, 0)
-        return bool(_ethtool(any_socket, device, _ETHTOOL_GTXCSUM, 0))
-
-
-def _ethtool(any_socket: socket.socket, device: str, command: int, value: int) -> int:
-    """One `struct ethtool_value` to a device of the namespace that the socket was opened in; its value afterwards."""
-    argument = ctypes.create_string_buffer(struct.pack("II", command, value), 8)
-    request = struct.pack("16sP", device.encode(), ctypes.addressof(argument)).ljust(_IFREQ_BYTES, b"\0")
-    fcntl.ioctl(any_socket, _SIOCETHTOOL, request)
-    return int(struct.unpack("II", argument.raw)[1])
 
 
 def _host_commands(plan: Plan, host: str) -> Iterator[str]:

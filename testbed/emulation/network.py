@@ -23,7 +23,7 @@ from testbed.emulation.fabric_driver import FabricDriver, start_fabric
 from testbed.emulation.links import LinkCounters, LinkDriver
 from testbed.emulation.mininet_network import PlannedMininet
 from testbed.emulation.state import RunState
-from testbed.emulation.switches import OpenVSwitch, datapath_of
+from testbed.emulation.switches import OpenVSwitch
 from testbed.emulation.tc import TcDriver
 from testbed.errors import RunFailed, TestbedError
 from testbed.plan.model import Plan
@@ -66,8 +66,7 @@ class EmulatedNetwork:
         self.mismatches: list[str] = []  # what reads back differently from what was asked, after `start`
         self._logs = logs
         self._with_controller = controller
-        self._datapath = datapath_of(plan)
-        self._openvswitch = OpenVSwitch(state, logs, self.outer, self._datapath)
+        self._openvswitch = OpenVSwitch(state, logs, self.outer, plan.datapath)
         self._tc = TcDriver(plan, self.outer)
         self._links: FabricDriver | None = None
         self._hub: Hub | None = None
@@ -134,8 +133,6 @@ class EmulatedNetwork:
                 self._links = FabricDriver(self.plan, self._await_event(self._fabric, "ready", _CHILD_START_S))
             interfaces.configure_hosts(self.plan, self.outer)
             interfaces.configure_switch_ports(self.plan, self.outer)
-            if self._datapath == "user":
-                self.mismatches += interfaces.refuse_checksum_offload(self.plan, self.outer)
             self._net = PlannedMininet(self.plan, self.outer, self._openvswitch.environment)
         with self._step("bridges_s", "making the bridges"):
             target = None
@@ -218,7 +215,7 @@ class EmulatedNetwork:
         drops |= self._tc.sender_drops()
         if self._links is not None:
             drops |= self._links.unmodelled_drops()
-        if self._datapath == "user":
+        if self.plan.datapath == "user":
             drops |= packet_socket_drops(self.outer)
         return drops
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from testbed.emulation import namespaces
+from testbed.emulation.commands import environment
 from testbed.emulation.state import RunState
 from testbed.errors import MachineLacks, RunFailed
 
@@ -103,7 +104,7 @@ def start(
                 stdout=output,
                 stderr=output,
                 process_group=0,
-                env=None if env is None else {**os.environ, **env},
+                env={**environment(), **(env or {})},
             )
         except FileNotFoundError as error:
             raise MachineLacks(f"{command[0]} is not installed", hint="it is in util-linux") from error

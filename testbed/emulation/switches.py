@@ -1,12 +1,11 @@
 """Open vSwitch for one run: its own database and daemon inside the run's namespace, all bridges in one transaction.
 
-The system's own Open vSwitch service, if there is one, is neither asked nor touched. Where the kernel has no
-openvswitch module the userspace datapath carries the packets (`datapath_type=netdev`).
+The system's own Open vSwitch service, if there is one, is neither asked nor touched. The plan says which datapath
+carries the packets: the kernel's (its module is loaded), or that in userspace (`datapath_type=netdev`).
 """
 
 import json
 import socket
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,11 @@ from testbed.emulation.descriptors import closing_side_by_side, duplicates
 from testbed.emulation.hosts import LazyShell
 from testbed.emulation.links import interface
 from testbed.emulation.state import RunState
-from testbed.errors import MachineLacks
+from testbed.errors import MachineLacks, TestbedError
 from testbed.plan.model import Datapath, Plan
 
+_KERNEL_MODULE = Path("/sys/module/openvswitch")
+_MODPROBE = ("modprobe", "openvswitch")
 _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 _START_S = 10.0
 _TRANSACTION_S = 30
@@ -36,17 +37,6 @@ _BACKOFF_MS = 1_000  # the least that OVS allows
 # Room for some thousand full frames. A port's packet socket has by default 208 KiB, which loses up to 1 % of a burst.
 _SOCKET_BUFFER_BYTES = 4 << 20
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h
-
-
-def datapath_of(plan: Plan) -> Datapath:
-    """The datapath to use: the spec's, or the kernel's where it has the module."""
-    asked = plan.spec.switches.datapath
-    if asked != "auto":
-        return asked
-    loaded = Path("/sys/module/openvswitch").exists()
-    return (
-        "kernel" if loaded or subprocess.run(["modprobe", "-q", "openvswitch"], check=False).returncode == 0 else "user"
-    )
 
 
 class PlannedSwitch(LazyShell, OVSSwitch):  # type: ignore[misc]  # mininet has no types
@@ -96,6 +86,8 @@ class OpenVSwitch:
         """Start both daemons; they are ready when `add_bridges` returns. Raises MachineLacks or RunFailed."""
         if not _SCHEMA.exists():
             raise MachineLacks("Open vSwitch is not installed", hint="apt install openvswitch-switch")
+        if self._datapath == "kernel":
+            _load_module()
         self._directory.mkdir()
         database = self._directory / "conf.db"
         output_of(["ovsdb-tool", "create", str(database), str(_SCHEMA)])
@@ -193,6 +185,18 @@ class OpenVSwitch:
                 f"ofport_request={link.source_port}",
             ]
         return words
+
+
+def _load_module() -> None:
+    """Have the kernel's datapath; raises MachineLacks."""
+    if not _KERNEL_MODULE.exists():
+        try:
+            output_of(_MODPROBE)
+        except TestbedError as error:
+            message = f"the plan is for Open vSwitch's kernel datapath, which does not load: {error.message}"
+            raise MachineLacks(
+                message, hint="`testbed doctor --again` looks anew; or switches: {datapath: user}"
+            ) from error
 
 
 def _enlarge_packet_buffers(pid: int) -> None:

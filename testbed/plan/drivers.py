@@ -1,20 +1,25 @@
-"""Who carries each cable: the kernel's qdiscs, or the fabric."""
+"""Which of Open vSwitch's datapaths forwards, and who carries each cable: the kernel's qdiscs, or the fabric."""
 
-from testbed.plan.model import Capabilities, LinkDriver
+from testbed.plan.model import Capabilities, Datapath, LinkDriver
 from testbed.spec.model import Spec
 from testbed.topology.graph import Graph
 from testbed.topology.select import select_cables
 
 
-def drivers(spec: Spec, graph: Graph, capabilities: Capabilities) -> tuple[LinkDriver, ...]:
+def datapath_of(spec: Spec, capabilities: Capabilities) -> Datapath:
+    """The datapath that the spec asks for, or the faster of those that the machine has."""
+    asked = spec.switches.datapath
+    return capabilities.datapath if asked == "auto" else asked
+
+
+def drivers(spec: Spec, graph: Graph, datapath: Datapath, capabilities: Capabilities) -> tuple[LinkDriver, ...]:
     """By cable: `tc` where the kernel can carry all that is asked of it, else `netcore`; raises SelectError.
 
     tc carries rate, byte queue and delay alone. The fabric draws the choices of spraying, injects background traffic,
     changes and cuts links, and captures; a userspace datapath's ports take no qdisc.
     """
     fabric: list[LinkDriver] = ["netcore"] * (len(graph.links) // 2)
-    user = "user" in (spec.switches.datapath, capabilities.datapath)
-    if user or not capabilities.netem or spec.traffic or spec.routing.kind == "spray" or spec.switches.kind != "ovs":
+    if datapath == "user" or not capabilities.netem or spec.traffic or spec.routing.kind == "spray":
         return tuple(fabric)
     busy = {link.cable for link in graph.links if link.parameters.impaired}
     for selector in [fault.select for fault in spec.faults] + [spec.capture.select if spec.capture else None]:

@@ -77,6 +77,7 @@ class Plan:
     switches: Mapping[str, SwitchPlan]
     alternates: tuple[Alternate, ...]
     placement: tuple[str, ...]  # rank -> host
+    datapath: Datapath  # Open vSwitch's: what the drivers were chosen for
     drivers: tuple[LinkDriver, ...]  # by cable
     dilation: int
     prediction: Prediction

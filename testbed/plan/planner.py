@@ -2,7 +2,7 @@
 
 from testbed.errors import MachineLacks
 from testbed.plan.dilation import Dilation, dilate
-from testbed.plan.drivers import drivers
+from testbed.plan.drivers import datapath_of, drivers
 from testbed.plan.failures import failing_sets
 from testbed.plan.model import Address, Capabilities, Plan
 from testbed.plan.network import rank_paths
@@ -31,10 +31,11 @@ DEFAULT_CAPABILITIES = Capabilities(
 
 def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
     """Work `spec` out; raises UsageError (of the part that is wrong) or MachineLacks."""
-    if spec.switches.datapath == "kernel" and capabilities.datapath != "kernel" and spec.engine == "emulation":
+    datapath = datapath_of(spec, capabilities)
+    if datapath == "kernel" != capabilities.datapath and spec.engine == "emulation":
         raise MachineLacks(
             "switches.datapath is kernel, but this kernel has no Open vSwitch datapath",
-            hint="modprobe openvswitch, or datapath: auto",
+            hint="datapath: user (or auto); once the module is there, `testbed doctor --again`",
         )
     graph = network_graph(spec)
     addressing = assign(graph)
@@ -55,7 +56,8 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
         switches=switches,
         alternates=tuple(router.alternates(dict.fromkeys(cables for cables in failing if cables))),
         placement=placement,
-        drivers=drivers(spec, graph, capabilities),
+        datapath=datapath,
+        drivers=drivers(spec, graph, datapath, capabilities),
         dilation=dilate(spec, prediction, longest_hops(ranks), capabilities).value,
         prediction=prediction,
     )

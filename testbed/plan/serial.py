@@ -54,6 +54,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
             for alternate in plan.alternates
         ],
         "placement": list(plan.placement),
+        "datapath": plan.datapath,
         "drivers": list(plan.drivers),
         "dilation": plan.dilation,
         "prediction": asdict(plan.prediction),
@@ -80,6 +81,7 @@ def from_json(data: Mapping[str, Any]) -> Plan:
             for alternate in data["alternates"]
         ),
         placement=tuple(data["placement"]),
+        datapath=data["datapath"],
         drivers=tuple(data["drivers"]),
         dilation=data["dilation"],
         prediction=Prediction(**data["prediction"]),

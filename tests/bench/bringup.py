@@ -18,7 +18,7 @@ from pathlib import Path
 from testbed.emulation import namespaces
 from testbed.emulation.network import EmulatedNetwork, SetupTimes
 from testbed.emulation.state import RunState
-from testbed.emulation.switches import OpenVSwitch, datapath_of
+from testbed.emulation.switches import OpenVSwitch
 from testbed.plan import plan as make_plan
 from testbed.plan.model import Plan
 from testbed.spec.model import Spec
@@ -80,14 +80,14 @@ def plain_s(plan: Plan) -> tuple[float, float]:
         outer = namespaces.outer_name(state.run_id)
         state.add_namespaces((outer,))
         namespaces.create([outer])
-        switch = OpenVSwitch(state, Path(logs), outer, datapath_of(plan))
+        switch = OpenVSwitch(state, Path(logs), outer, plan.datapath)
         try:
             switch.start()
             nodes = [(node.name, node.kind) for node in plan.graph.nodes.values()]
             cables = [(link.source, link.target) for link in plan.graph.links[::2]]
             done = subprocess.run(
                 namespaces.entering(outer, [sys.executable, "-c", PLAIN]),
-                input=json.dumps([{"nodes": nodes, "cables": cables}, datapath_of(plan)]),
+                input=json.dumps([{"nodes": nodes, "cables": cables}, plan.datapath]),
                 env={**os.environ, **switch.environment},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,  # of warnings about its shaping

@@ -5,7 +5,7 @@ from typing import Any
 
 from testbed.emulation.commands import in_parallel, output_of
 from testbed.emulation.network import EmulatedNetwork
-from testbed.plan.model import Address, Entry, LinkDriver, Plan, Prediction, SwitchPlan
+from testbed.plan.model import Address, Datapath, Entry, LinkDriver, Plan, Prediction, SwitchPlan
 from testbed.spec.model import Spec, TopologySpec
 from testbed.topology import build
 from testbed.topology.graph import Graph, LinkParameters
@@ -15,6 +15,7 @@ def small_plan(
     kind: str = "star",
     *,
     driver: LinkDriver = "tc",
+    datapath: Datapath = "user",
     rate_bps: int = 100_000_000,
     delay_ns: int = 0,
     queue_bytes: int = 262_144,
@@ -47,6 +48,7 @@ def small_plan(
         switches=switches,
         alternates=(),
         placement=(),
+        datapath=datapath,
         drivers=(driver,) * (len(graph.links) // 2),
         dilation=dilation,
         prediction=Prediction(0, 0, 0, 0, 0.0),

@@ -10,18 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from testbed.doctor import facts
 from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.state import RunState
-from testbed.emulation.switches import datapath_of
 from tests.emulation.builders import install_flows, small_plan
 from tests.emulation.traces import everything_of
 
-PLAN = small_plan("star", hosts=3, driver="tc", rate_bps=20_000_000, delay_ns=20_000_000, queue_bytes=30_000)
+PLAN = small_plan(
+    "star", hosts=3, driver="tc", datapath="kernel", rate_bps=20_000_000, delay_ns=20_000_000, queue_bytes=30_000
+)
 
 pytestmark = [
     pytest.mark.kernel,
     pytest.mark.root,
-    pytest.mark.skipif(datapath_of(PLAN) != "kernel", reason="this kernel has no Open vSwitch; see `make test-kernel`"),
+    pytest.mark.skipif(not facts.kernel_datapath(), reason="this kernel has no Open vSwitch; see `make test-kernel`"),
 ]
 
 
@@ -42,7 +44,6 @@ def round_trips_ms(network: EmulatedNetwork, source: str, target: str) -> list[f
 
 
 def test_the_kernel_has_what_it_takes(network: EmulatedNetwork) -> None:
-    assert datapath_of(PLAN) == "kernel"
     assert network.mismatches == []
 
 

@@ -72,7 +72,6 @@ def test_macs_are_local_unicast_distinct_and_leave_their_low_bits_to_spraying() 
         {"traffic": [{"kind": "constant", "from": "h1", "to": "h2", "rate": "1Mbps"}]},
         {"routing": {"kind": "spray"}},
         {"switches": {"datapath": "user"}},
-        {"switches": {"kind": "native"}},
         {"links": [{"loss": "1%"}]},
     ],
 )
@@ -209,3 +208,13 @@ def test_background_traffic_counts() -> None:
     made = planned(traffic=traffic)
     # 934 + 66 bytes: 125 packets/s over 2 links; 4 packets each ms over 2 and 4 links.
     assert made.prediction.packet_hops_per_s == pytest.approx(125 * 2 + 4000 * (2 + 4))
+
+
+def test_the_plan_says_the_datapath() -> None:
+    assert planned(STOCK).datapath == "kernel"
+    assert planned(STOCK, switches={"datapath": "user"}).datapath == "user"
+    assert planned(DEFAULT_CAPABILITIES).datapath == "user"
+
+
+def test_auto_switches_are_open_vswitch() -> None:
+    assert planned(STOCK, switches={"kind": "auto"}).drivers == planned(STOCK, switches={"kind": "ovs"}).drivers

@@ -42,6 +42,7 @@ def a_plan(spec: Spec, *, bound_ns: int = 800_000, dilation: int = 10) -> Plan:
         switches={},
         alternates=(),
         placement=hosts,
+        datapath="user",
         drivers=("netcore",) * RANKS,
         dilation=dilation,
         prediction=Prediction(BASE_RTT_NS, bound_ns, 1000, 2000, 1e6),

@@ -11,7 +11,6 @@ from testbed.results.samples import SwitchRow
 from testbed.run.conductor import Conductor
 from testbed.run.counting import Tally, frames_from_hosts, link_rows, packet_totals, peak, risen
 from testbed.run.iterations import Measured
-from testbed.stress.draws import timeline
 
 _QUIESCE_LIMIT_S = 10.0
 _QUIESCE_POLL_S = 0.02
@@ -27,9 +26,6 @@ class Books:
         self._network = network
         self._plan = network.plan
         self._conductor = conductor
-        links = self._plan.graph.links
-        cables = {cable for fault in timeline(self._plan) if fault.kind == "link-down" for cable in fault.cables}
-        self._cut = {link.name for link in links if link.cable in cables}
         self._links: dict[int, LinkCounters] = {}
         self._drops: dict[str, int] = {}
         self._switches: tuple[SwitchRow, ...] = ()
@@ -99,9 +95,7 @@ class Books:
             at_hosts=at_hosts,
             in_flight=self._network.in_flight(),
             bad_checksums=self._bad_checksums(drops, ranks),
-            at_dead_ends=0
-            if plan.spec.traffic
-            else sum(dropped.values()) - missed + sum(n for where, n in drops.items() if self._into_a_cut_cable(where)),
+            at_dead_ends=0 if plan.spec.traffic else sum(dropped.values()) - missed,
         )
         tally.bytes_on_wire = frames_from_hosts(plan, tally.links, ranks, at_hosts=at_hosts)
         tally.payload_bytes = sum(row.received_bytes for row in measured.rows if not row.warmup)
@@ -133,11 +127,7 @@ class Books:
     def _expected(self, where: str) -> bool:
         """Whether a loss is one that the spec asks for, or that the packets' balance holds already."""
         dead = self._counted_at_hosts() and PORT_WITHOUT_LISTENER in where
-        return CHECKSUM_WRONG in where or dead or self._into_a_cut_cable(where)
-
-    def _into_a_cut_cable(self, where: str) -> bool:
-        """Whether it was lost where a fault has cut a cable: a port without carrier drops what a switch still sends."""
-        return where.partition(":")[0] in self._cut
+        return CHECKSUM_WRONG in where or dead
 
     def _switch_rows(self) -> tuple[SwitchRow, ...]:
         controller = next((c for c in self._network.hub.channels if c.hello["hello"] == "controller"), None)

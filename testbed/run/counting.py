@@ -102,13 +102,13 @@ def packet_totals(
     at_hosts: bool,
     in_flight: int,
     bad_checksums: int,
-    at_dead_ends: int,
+    unreachable: int,
 ) -> PacketTotals:
     """The job's wire packets.
 
     ranks: how much each counter of the ranks rose, summed. at_hosts: the hosts' own links count instead, what entered
-    the network and what was handed over. at_dead_ends: lost at switches that have no way left, or do not know yet that
-    a cable is cut. bad_checksums: dropped at hosts for their UDP checksum, before an ICRC could be looked at.
+    the network and what was handed over. unreachable: dropped by switches that have no way left, on purpose.
+    bad_checksums: dropped at hosts for their UDP checksum, before an ICRC could be looked at.
     """
     links = list(links)
     sent, received = ranks.get("sent_packets", 0), ranks.get("received_packets", 0)
@@ -121,7 +121,7 @@ def packet_totals(
         received=received,
         duplicated=sum(row.job_duplicated for row in links),
         dropped_queue=sum(row.job_dropped_queue for row in links),
-        dropped_loss=sum(row.job_dropped_loss + row.job_dropped_down for row in links) + at_dead_ends,
+        dropped_loss=sum(row.job_dropped_loss + row.job_dropped_down for row in links) + unreachable,
         dropped_corrupt=corrupt,
         in_flight=in_flight,
         retransmitted=ranks.get("retransmitted_packets", 0),

@@ -58,7 +58,8 @@ def probe(plan: Plan, conductor: Conductor, probes: Probes, trains: Sequence[int
         held, rate_bps = _most_without_drops(there, payload_bytes), min(link.parameters.rate_bps for link in there)
         for packets in sorted({min(train, held) for train in trains}):
             takes_ns = 8 * packets * (payload_bytes + UDP_WIRE_BYTES) * _NS // rate_bps
-            limit_s = _TRIES * (patience_ns + takes_ns * plan.dilation) / _NS
+            request["patience_ns"] = patience_ns + takes_ns * plan.dilation
+            limit_s = _TRIES * request["patience_ns"] / _NS
             answer = conductor.ask(conductor.ranks[source], {"op": "train", "packets": packets, **request}, limit_s)
             if answer["measured_bps"] is not None:
                 probes.rates.append(RateProbe(*names, packets, answer["measured_bps"], rate_bps))

@@ -28,6 +28,7 @@ _SHORT_PACKETS, _SHORT_TRAINS = 64, 5  # a short train is timed so often, and th
 _TRIES = 5
 
 _Answer = tuple[int, int, int, int]  # kind, index or count, instant in the message, when it came
+_Done = Callable[[dict[str, Any]], None]
 _Probe = Generator[int, _Answer | None, dict[str, Any]]
 
 
@@ -54,28 +55,27 @@ class Prober:
         self._waiting: deque[tuple[_Probe, Callable[[dict[str, Any]], None]]] = deque()
         self._current: tuple[_Probe, Callable[[dict[str, Any]], None]] | None = None
         self._until_ns = 0
-        self._patience_ns = 0  # real time: how long the current request waits for one answer
         self._probe = 0  # the number of the current one
         self._unsent: deque[tuple[int, bytes, int]] = deque()  # target, data, bytes a packet
         self._segmented = can_segment(
             self._socket, next((ip for r, ip in enumerate(self._ips) if r != rank), self._ips[rank])
         )
 
-    def round_trips(self, peer: int, count: int, packet_bytes: int, done: Callable[[dict[str, Any]], None]) -> None:
+    def round_trips(self, peer: int, count: int, packet_bytes: int, patience_ns: int, done: _Done) -> None:
         """Time `count` round trips: a packet of `packet_bytes` UDP payload out, one of an acknowledgement's size back.
 
         `done` gets {"round_trips_ns": model time each, "lost": how many never came back}.
         """
-        self._waiting.append((self._time_round_trips(self._ips[peer], count, packet_bytes), done))
+        self._waiting.append((self._time_round_trips(self._ips[peer], count, packet_bytes, patience_ns), done))
 
-    def train(self, peer: int, packets: int, packet_bytes: int, done: Callable[[dict[str, Any]], None]) -> None:
+    def train(self, peer: int, packets: int, packet_bytes: int, patience_ns: int, done: _Done) -> None:
         """Send `packets` at once and time them at their receiver, by the kernel's clock.
 
         `done` gets {"measured_bps": model rate of whole frames and gaps, "received", "way_ns": of one packet,
         "train_ns": of the whole train, in model time}; measured_bps is None if too few came for a rate. Being late is
         all that a busy machine can do to a packet, so of several short trains the quickest is the network's.
         """
-        self._waiting.append((self._time_train(self._ips[peer], packets, packet_bytes), done))
+        self._waiting.append((self._time_train(self._ips[peer], packets, packet_bytes, patience_ns), done))
 
     def watched(self) -> list[tuple[int, int]]:
         return [(self._socket.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0))]
@@ -106,12 +106,10 @@ class Prober:
         def done(result: dict[str, Any]) -> None:
             channel.answer(message, **result)
 
-        if message.get("op") in ("rtt", "train"):
-            self._patience_ns = message["patience_ns"]
         if message.get("op") == "rtt":
-            self.round_trips(message["peer"], message["count"], message["bytes"], done)
+            self.round_trips(message["peer"], message["count"], message["bytes"], message["patience_ns"], done)
         elif message.get("op") == "train":
-            self.train(message["peer"], message["packets"], message["bytes"], done)
+            self.train(message["peer"], message["packets"], message["bytes"], message["patience_ns"], done)
         else:
             return False
         return True
@@ -125,25 +123,25 @@ class Prober:
             self._current = None
             done(end.value)
 
-    def _time_round_trips(self, target: int, count: int, packet_bytes: int) -> _Probe:
+    def _time_round_trips(self, target: int, count: int, packet_bytes: int, patience_ns: int) -> _Probe:
         times: list[int] = []
         for index in range(count):
             sent_ns = self._send(target, _ECHO, index, packet_bytes)
-            if (yield from self._answer(_ECHO_ANSWER, index)):
+            if (yield from self._answer(_ECHO_ANSWER, index, patience_ns)):
                 times.append((self._clock.monotonic() - sent_ns) // self._clock.dilation)
         return {"round_trips_ns": times, "lost": count - len(times)}
 
-    def _time_train(self, target: int, packets: int, packet_bytes: int) -> _Probe:
+    def _time_train(self, target: int, packets: int, packet_bytes: int, patience_ns: int) -> _Probe:
         ways: list[int] = []
         for index in range(_PILOTS):
             sent_ns = self._send(target, _ECHO, index, packet_bytes)
-            if answer := (yield from self._answer(_ECHO_ANSWER, index)):
+            if answer := (yield from self._answer(_ECHO_ANSWER, index, patience_ns)):
                 ways.append(answer[2] - sent_ns)
         way_ns = min(ways, default=0)
         received = train_ns = 0
         rates: list[int] = []
         for _ in range(_SHORT_TRAINS if packets <= _SHORT_PACKETS else 1):
-            received, last, took_ns = yield from self._send_train(target, packets, packet_bytes)
+            received, last, took_ns = yield from self._send_train(target, packets, packet_bytes, patience_ns)
             if ways and last and took_ns > way_ns:
                 bits = 8 * last * (packet_bytes + UDP_WIRE_BYTES)
                 rates.append(bits * 10**9 * self._clock.dilation // (took_ns - way_ns))
@@ -152,7 +150,7 @@ class Prober:
         return {"measured_bps": max(rates, default=None), "received": received, **times}
 
     def _send_train(
-        self, target: int, packets: int, packet_bytes: int
+        self, target: int, packets: int, packet_bytes: int, patience_ns: int
     ) -> Generator[int, _Answer | None, tuple[int, int, int]]:
         """How many packets came, the index of the last, and how long after the beginning it came."""
         self._probe += 1
@@ -166,13 +164,13 @@ class Prober:
         self._flush()
         for _ in range(_TRIES):
             self._send(target, _QUERY, 0, ANSWER_BYTES)
-            if answer := (yield from self._answer(_QUERY_ANSWER, None)):
+            if answer := (yield from self._answer(_QUERY_ANSWER, None, patience_ns)):
                 return answer[1] >> 16, answer[1] & 0xFFFF, answer[2] - begun_ns
         return 0, 0, 0
 
-    def _answer(self, kind: int, index: int | None) -> Generator[int, _Answer | None, _Answer | None]:
+    def _answer(self, kind: int, index: int | None, patience_ns: int) -> Generator[int, _Answer | None, _Answer | None]:
         """Wait for the answer of a kind (and an index), or until it is late."""
-        until_ns = self._clock.monotonic() + self._patience_ns
+        until_ns = self._clock.monotonic() + patience_ns
         while True:
             answer = yield until_ns
             if answer is None:

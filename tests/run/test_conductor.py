@@ -80,6 +80,59 @@ def test_a_lost_controller_is_remembered_and_the_run_goes_on(tmp_path: Path) -> 
         assert ranks.conductor.lost == ["controller"]
 
 
+@pytest.mark.parametrize(
+    ("said", "lost", "notes"),
+    [
+        ({"event": "installed", "switches": 4, "down": []}, [], []),
+        ({"event": "links", "down": [3], "foreseen": True}, [], []),
+        (
+            {"event": "links", "down": [3, 4], "foreseen": False},
+            [],
+            ["no route was planned for cables [3, 4] being down together"],
+        ),
+        ({"event": "switch-lost", "switch": "s0"}, ["switch s0 (the controller lost it)"], []),
+        ({"event": "refused", "switch": "s0", "type": 4, "code": 1}, ["a flow that switch s0 refused"], []),
+        (
+            {"event": "failed", "handler": "port_changed", "reason": "KeyError: 3"},
+            ["the controller's port_changed (KeyError: 3)"],
+            [],
+        ),
+    ],
+)
+def test_what_the_controller_says_is_held_against_the_run_or_told(
+    said: Message, lost: list[str], notes: list[str], tmp_path: Path
+) -> None:
+    with FakeRanks(tmp_path, 1) as ranks:
+        controller = Channel.connect(ranks.hub.path, "controller", name="controller")
+        ranks.conductor.welcome("controller", LIMIT_S, lambda: None)
+        controller.send(said)
+        controller.send({"event": "installed"})
+        controller.close()
+        ranks.conductor.until(lambda: ranks.conductor.lost[-1:] == ["controller"], lambda: "its end", LIMIT_S)
+        assert (ranks.conductor.lost[:-1], ranks.conductor.notes) == (lost, notes)
+
+
+def test_others_are_heard_while_one_is_asked(tmp_path: Path) -> None:
+    def script(rank: int, order: Message) -> Iterable[Message]:
+        if order["op"] == "counters":
+            yield {"event": "ready", "rank": rank, "iteration": 5}
+            yield {"id": order["id"], "counters": {"sent_packets": 7}}
+        elif order["op"] == "progress":
+            yield {"id": order["id"], "error": "what a question"}
+
+    with FakeRanks(tmp_path, 2, script) as ranks:
+        conductor = ranks.conductor
+        assert conductor.ask(conductor.ranks[1], {"op": "counters"}, LIMIT_S)["counters"] == {"sent_packets": 7}
+        assert conductor.notices["ready"].pop()[1] == {"event": "ready", "rank": 1, "iteration": 5}
+        with pytest.raises(RunFailed, match="rank 0 on h0: what a question"):
+            conductor.ask(conductor.ranks[0], {"op": "progress"}, LIMIT_S)
+        with pytest.raises(LimitReached, match="rank 0 on h0 to answer 'nothing'"):
+            conductor.ask(conductor.ranks[0], {"op": "nothing"}, SHORT_S)
+        conductor.check = lambda: (_ for _ in ()).throw(RunFailed("ovs-vswitchd was killed by SIGKILL"))
+        with pytest.raises(RunFailed, match="ovs-vswitchd was killed"):
+            conductor.ask(conductor.ranks[0], {"op": "counters"}, LIMIT_S)
+
+
 @pytest.mark.parametrize("role", ["fabric", "generator"])
 def test_without_these_there_is_no_run(role: str, tmp_path: Path) -> None:
     with FakeRanks(tmp_path, 1) as ranks:

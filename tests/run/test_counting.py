@@ -24,7 +24,7 @@ def totals(
     at_hosts: bool = False,
     in_flight: int = 0,
     bad_checksums: int = 0,
-    at_dead_ends: int = 0,
+    unreachable: int = 0,
     **ranks: int,
 ) -> PacketTotals:
     return packet_totals(
@@ -34,7 +34,7 @@ def totals(
         at_hosts=at_hosts,
         in_flight=in_flight,
         bad_checksums=bad_checksums,
-        at_dead_ends=at_dead_ends,
+        unreachable=unreachable,
     )
 
 
@@ -131,7 +131,7 @@ def test_what_is_cut_with_a_host_s_cable_was_sent_too() -> None:
 
 
 def test_what_switches_drop_because_no_way_is_left_is_lost_and_accounted_for() -> None:
-    counted = totals(planned(), [], sent_packets=10, received_packets=6, at_dead_ends=4)
+    counted = totals(planned(), [], sent_packets=10, received_packets=6, unreachable=4)
     assert (counted.dropped_loss, counted.balance) == (4, 0)
 
 

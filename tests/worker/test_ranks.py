@@ -152,9 +152,11 @@ def test_an_unknown_request_is_answered_with_an_error(tmp_path: Path) -> None:
 def test_over_veth_between_namespaces(transport: str, tmp_path: Path) -> None:
     plan = make_plan(3, transport=transport, workload={"dtype": "int32", "size": "1MB"}, **CALM)
     with mesh(plan) as namespaces, Ranks(plan, tmp_path, namespaces) as ranks:
-        answer = ranks.channels[0].request({"op": "rtt", "peer": 1, "count": 5, "bytes": 1472})
+        answer = ranks.channels[0].request({"op": "rtt", "peer": 1, "count": 5, "bytes": 1472, "patience_ns": 10**9})
         assert len(answer["round_trips_ns"]) == 5
-        train = ranks.channels[2].request({"op": "train", "peer": 0, "packets": 1000, "bytes": 1472})
+        train = ranks.channels[2].request(
+            {"op": "train", "peer": 0, "packets": 1000, "bytes": 1472, "patience_ns": 10**10}
+        )
         assert train["received"] == 1000
         for number in range(2):
             agree(ranks.iterate(number))

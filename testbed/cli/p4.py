@@ -67,6 +67,11 @@ def _compile(program: Path, folder: Path, defines: list[str] | None, includes: l
     for warning in compiled.warnings:
         typer.echo(str(warning), err=True)
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{program.stem}.json"
-    target.write_text(json.dumps(compiled.json, indent=1) + "\n")
-    return [target]
+    files = {
+        ".json": json.dumps(compiled.json, indent=1).encode() + b"\n",
+        ".p4info.txt": compiled.p4info.text.encode(),
+        ".p4info.pb": compiled.p4info.binary,
+    }
+    for suffix, content in files.items():
+        (folder / f"{program.stem}{suffix}").write_bytes(content)
+    return [folder / f"{program.stem}{suffix}" for suffix in files]

@@ -415,7 +415,9 @@ class _Writer:
                         **self._value_type(self._checked.type_of(part)),
                     }
                 )
-            preamble = self._preamble("controller_packet_metadata", name, one.annotations)
+            # The reference compiler numbers these by the name of the type, and shows the annotation's.
+            preamble = self._preamble("controller_packet_metadata", control_plane_name("", one), one.annotations)
+            preamble["name"] = name
             self._add("controller_packet_metadata", {"preamble": preamble, "metadata": fields})
 
     def _value_sets(self) -> None:

@@ -1,0 +1,55 @@
+"""Legal programs that this target cannot run are refused at their place, and in words that say why."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.dataplane.compile import compile_p4
+from testbed.dataplane.diagnostics import P4Errors
+from tests.dataplane.programs import program
+
+REFUSED = {
+    "unbounded loop": (
+        {"apply": "for (bit<8> i = 0; i < h.k.a; i = i + 1) { h.k.b = 1; }"},
+        "unrolls loops",
+    ),
+    "table applied twice": (
+        {"members": "table t { key = { h.k.a: exact; } actions = { NoAction; } }", "apply": "t.apply(); t.apply();"},
+        "applied in more than one place",
+    ),
+    "register of structs": (
+        {"members": "register<pair_t>(4) r;", "apply": "pair_t p; r.read(p, 1);"},
+        "cannot be held",
+    ),
+    "odd header": (
+        {"top": "header odd_t { bit<3> x; } struct odd_s { odd_t o; }", "members": "odd_s s;"},
+        "whole bytes",
+    ),
+    "comparison of varbits": ({"apply": "if (h.v == h.v) { h.k.a = 1; }"}, "varbit"),
+    "two lpm keys": (
+        {
+            "members": "table t { key = { h.k.a: lpm; h.k.b: lpm; } actions = { NoAction; } }",
+            "apply": "t.apply();",
+        },
+        "lpm",
+    ),
+    "own extern": ({"top": "extern void own(in bit<8> x);", "apply": "own(h.k.a);"}, "not one of this target's"),
+    "value set beside a key": (
+        {
+            "values": "value_set<bit<8>>(4) vs;",
+            "states": "state start { pk.extract(h.k); transition select(h.k.a, h.k.b) "
+            "{ (vs, 1): accept; default: accept; } }",
+        },
+        "value set",
+    ),
+}
+
+
+@pytest.mark.parametrize(("parts", "reason"), REFUSED.values(), ids=REFUSED)
+def test_refused(parts: dict[str, str], reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "program.p4"
+    path.write_text(program(**parts))
+    with pytest.raises(P4Errors, match=reason) as found:
+        compile_p4(path)
+    assert found.value.exit_status == 2
+    assert found.value.errors[0].span.source.path == str(path)

@@ -8,6 +8,7 @@ from testbed.dataplane.checked import Checked, DontCare, EnumValue, Known, MaskV
 from testbed.dataplane.types import Bits, Bool, Integer, Stack, StructType, Tuple, Type, plain, width_bits
 
 MAX_SHIFT_BITS = 1 << 16  # of a number of any size: more would only fill the memory
+_MAX_PRODUCT_BITS = 1 << 17  # of a product of such numbers
 ValueOf: TypeAlias = Callable[[ast.Expression], Value | None]
 
 
@@ -209,7 +210,7 @@ def _arithmetic(operator: str, left: int, right: int, right_type: Type, type_: T
         case "-":
             return left - right
         case "*":
-            return left * right
+            return left * right if left.bit_length() + right.bit_length() <= _MAX_PRODUCT_BITS else None
         case "/":
             return left // right if left >= 0 and right > 0 else None
         case "%":

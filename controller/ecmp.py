@@ -22,7 +22,8 @@ class Ecmp(App):
         self.routes = Routes.read(os.environ["TESTBED_PLAN"])
         self.report = self._log
         self._switches = {}  # name -> _Switch, those that are connected
-        self._down = set()  # cables
+        self._dark = set()  # (switch, port) whose link is down
+        self._down = set()  # cables: those with a dark end, as the two ends tell of it one after the other
         self._counting = None
 
     # -- what the runner asks ------------------------------------------------------------------------------------
@@ -77,12 +78,11 @@ class Ecmp(App):
     def port_changed(self, event):
         message, ofproto = event.msg, event.msg.datapath.ofproto
         name = self.routes.names.get(message.datapath.id)
-        cable = self.routes.cable(name, message.desc.port_no)
-        if cable is None:
+        if self.routes.cable(name, message.desc.port_no) is None:
             return
         gone = message.reason == ofproto.OFPPR_DELETE or message.desc.state & ofproto.OFPPS_LINK_DOWN
-        before = set(self._down)
-        (self._down.add if gone else self._down.discard)(cable)
+        (self._dark.add if gone else self._dark.discard)((name, message.desc.port_no))
+        before, self._down = self._down, {self.routes.cable(*end) for end in self._dark}
         if self._down != before:
             self.report("links", down=sorted(self._down), foreseen=self.routes.foresaw(self._down))
             for switch in list(self._switches.values()):

@@ -95,7 +95,7 @@ class Books:
             at_hosts=at_hosts,
             in_flight=self._network.in_flight(),
             bad_checksums=self._bad_checksums(drops, ranks),
-            at_dead_ends=0 if plan.spec.traffic else sum(dropped.values()) - missed,
+            unreachable=0 if plan.spec.traffic else sum(dropped.values()) - missed,
         )
         tally.bytes_on_wire = frames_from_hosts(plan, tally.links, ranks, at_hosts=at_hosts)
         tally.payload_bytes = sum(row.received_bytes for row in measured.rows if not row.warmup)

@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -19,6 +19,7 @@ from testbed.emulation.commands import output_of
 from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.state import RunState
 from testbed.plan import plan
+from testbed.run.channel import Message
 from testbed.run.conductor import Conductor
 from testbed.spec.model import Spec
 
@@ -32,12 +33,24 @@ FAR = "h15"  # in another pod than h0
 CORES = ("c0", "c1", "c2", "c3")
 
 
+class Ear(Conductor):
+    """A conductor that keeps what the controller says."""
+
+    def __init__(self, network: EmulatedNetwork) -> None:
+        super().__init__(network.hub, wall_limit_s=600)
+        self.heard: dict[str | None, list[Message]] = defaultdict(list)
+
+    def _heed_controller(self, event: str | None, message: Message) -> None:
+        self.heard[event].append(message)
+        super()._heed_controller(event, message)
+
+
 class Tree:
     """The network, and what the tests ask of it."""
 
     def __init__(self, network: EmulatedNetwork) -> None:
         self.network = network
-        self.conductor = Conductor(network.hub, wall_limit_s=600)
+        self.conductor = Ear(network)
         self.address = {host: address.ip for host, address in network.plan.addresses.items()}
 
     def until(self, done: Callable[[], bool], what: str) -> None:
@@ -89,8 +102,8 @@ class Tree:
 
     def installed_without(self, *cables: int) -> bool:
         """Whether the controller last confirmed what it is to have installed while these are down."""
-        confirmed = self.conductor.notices["installed"]
-        return bool(confirmed) and confirmed[-1][1]["down"] == sorted(cables)
+        confirmed = self.conductor.heard["installed"]
+        return bool(confirmed) and confirmed[-1]["down"] == sorted(cables)
 
     def _dump(self, switch: str) -> Iterator[str]:
         for line in self._lines(switch):
@@ -193,7 +206,7 @@ def test_counters_of_ports_and_flows(tree: Tree) -> None:
     wanted = {(*near.values(),): 20, ("e0_0", "port", "e0_0-eth1"): 20}
 
     def counted() -> bool:
-        rows = controller.request({"op": "counters"}, LIMIT_S)["rows"]
+        rows = tree.conductor.ask(controller, {"op": "counters"}, LIMIT_S)["rows"]
         found = {(row["switch"], row["kind"], row["name"]): row["packets"] for row in rows}
         names = {(link.source, "port", f"{link.source}-eth{link.source_port}") for link in links}
         names |= {(name, "flow", entry.prefix) for name, each in switches.items() for entry in each.entries}
@@ -211,7 +224,7 @@ def test_traffic_goes_round_a_cable_that_is_cut_and_comes_back_when_it_is_mended
     cable = cable_between(tree, "e0_0", "a0_0")
     tree.network.link_down(cable)
     tree.until(lambda: tree.installed_without(cable), "the entries around the cable")
-    (_, told) = tree.conductor.notices["links"][-1]
+    told = tree.conductor.heard["links"][-1]
     assert (told["down"], told["foreseen"]) == ([cable], True)
     assert tree.flows() != before
     # A barrier does not wait until Open vSwitch has looked its cached flows through, which takes it some milliseconds.
@@ -235,7 +248,8 @@ def test_two_cables_that_nobody_foresaw_together(tree: Tree) -> None:
     for cable in cables:
         tree.network.link_down(cable)
     tree.until(lambda: tree.installed_without(*cables), "the entries around both cables")
-    assert tree.conductor.notices["links"][-1][1]["foreseen"] is False
+    assert tree.conductor.heard["links"][-1]["foreseen"] is False
+    assert tree.conductor.notes == [f"no route was planned for cables {sorted(cables)} being down together"]
     tree.until(partial(tree.reach, "h0", FAR), "all flows to come through")
     for cable in cables:
         tree.network.link_up(cable)

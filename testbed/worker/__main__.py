@@ -3,10 +3,12 @@
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt ends it, and its ranks, without a word
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: each rank's own threads would take others' cores
 
 from testbed.errors import TestbedError

@@ -49,7 +49,6 @@ def run_ranks(shared: Shared, control: Path, namespaces: Mapping[int, str]) -> i
 
 
 def _be_rank(shared: Shared, control: Path, rank: int, parent: int, namespace: str | None) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt ends it without a word
     process.die_with_parent(parent)
     scheduling.go_first(scheduling.RANK_PRIORITY)
     process.name_process(f"rank{rank}")

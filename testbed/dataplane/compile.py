@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.dataplane.check import front_end
+from testbed.dataplane.cursor import deep_trees
 from testbed.dataplane.diagnostics import Diagnostic
 from testbed.dataplane.lower.program import lower
 from testbed.dataplane.p4info import P4Info, p4info
@@ -23,5 +24,7 @@ class Compiled:
 def compile_p4(path: Path, defines: Mapping[str, str] | None = None, include_dirs: Iterable[Path] = ()) -> Compiled:
     """Compile a v1model program. Raises `P4Errors`, or `UsageError` if the file cannot be read."""
     checked = front_end(path, defines, include_dirs)
-    lowered = lower(checked)
-    return Compiled(lowered.json, p4info(checked, lowered), tuple(checked.diagnostics.warnings))
+    with deep_trees():
+        lowered = lower(checked)
+        info = p4info(checked, lowered)
+    return Compiled(lowered.json, info, tuple(checked.diagnostics.warnings))

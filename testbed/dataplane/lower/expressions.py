@@ -31,6 +31,7 @@ from testbed.dataplane.lower.values import (
     headers_of,
 )
 
+MAX_DEPTH = 50  # of operations within each other; JSON libraries stop at a thousand levels of their own
 _LOGIC = {"&&": terms.conjunction, "||": terms.disjunction}
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
@@ -164,11 +165,11 @@ class ExpressionLowering:
                 high, low = self._ends(node)
                 return Scalar(terms.slice_of(self.scalar(target), high, low), self.type_of(node), False)
             case ast.Unary():
-                return Scalar(self._unary(node), self.type_of(node), False)
+                return self._shallow(Scalar(self._unary(node), self.type_of(node), False), node.span)
             case ast.Binary():
-                return Scalar(self._binary(node), self.type_of(node), False)
+                return self._shallow(Scalar(self._binary(node), self.type_of(node), False), node.span)
             case ast.Conditional():
-                return self._conditional(node)
+                return self._shallow(self._conditional(node), node.span)
             case ast.Cast(operand=operand):
                 return self._cast(operand, self.type_of(node), node.span)
             case ast.Call():
@@ -185,6 +186,12 @@ class ExpressionLowering:
             case ast.Rest():
                 return self._default(self.type_of(node), node.span)
         raise refused(node.span, f"{node.span.text!r} is not supported here")
+
+    def _shallow(self, value: Value, span: Span) -> Value:
+        """`value`, in a place of its own if it nests deeper than what reads the JSON may like."""
+        if isinstance(value, Scalar) and terms.depth(value.term) > MAX_DEPTH:
+            return self.saved(value, value.type, span)
+        return value
 
     def place(self, node: ast.Expression) -> Value:
         """Where `node` lies, if it is a variable or part of one, else its value."""

@@ -43,11 +43,25 @@ def named(kind: str, name: str) -> Term:
     return {"type": kind, "value": name}
 
 
+class Operation(dict[str, Any]):
+    """The term of an operation, which knows how many operations stand within each other in it."""
+
+    __slots__ = ("depth",)
+
+    def __init__(self, value: Term, depth: int) -> None:
+        super().__init__(type="expression", value=value)
+        self.depth = depth
+
+
+def depth(term: Term | None) -> int:
+    return term.depth if isinstance(term, Operation) else 0
+
+
 def operation(operator: str, left: Term | None, right: Term, condition: Term | None = None) -> Term:
     value: dict[str, Any] = {"op": operator, "left": left and _operand(left), "right": _operand(right)}
     if condition is not None:
         value["cond"] = _operand(condition)
-    return {"type": "expression", "value": value}
+    return Operation(value, 1 + max(depth(left), depth(right), depth(condition)))
 
 
 def _operand(term: Term) -> Term:

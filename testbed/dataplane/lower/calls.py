@@ -121,28 +121,34 @@ class CallLowering(AssignmentLowering):
                     value = self.saved(value, types.substitute(one.type, self.frame.type_arguments), expression.span)
                 values[at] = value
         captured = touched()
-        outs: list[CopyOut] = []
-        for at, one in enumerate(passed):
-            type_ = types.substitute(one.type, self.frame.type_arguments)
+        for at, value in values.items():
+            one = passed[at]
             where = one.value.span if one.value is not None else span
-            if at in values:
-                others = [*written, captured]
-                frame.bindings[one.parameter] = self._passed_in(values[at], type_, others, where, one.parameter.name)
-            elif one.parameter.direction in (ast.Direction.OUT, ast.Direction.INOUT):
-                place = places.get(at)
-                mine = set(atoms(place)) if place is not None else set()
-                others = [set(atoms(other)) for key, other in places.items() if key != at]
-                is_free = not any(overlap(mine, other) for other in (*others, captured))
-                if place is None or not (is_free and _is_plain(place)):
-                    kept = self.temporary(one.parameter.name, type_, where)
-                    if place is not None:
-                        if one.parameter.direction is ast.Direction.INOUT:
-                            self.assign(kept, place, where)
-                        outs.append((place, kept, where))
-                    place = kept
-                if one.parameter.direction is ast.Direction.OUT:
-                    self.invalidate(place, where)
-                frame.bindings[one.parameter] = place
+            type_ = types.substitute(one.type, self.frame.type_arguments)
+            others = [*written, captured]
+            frame.bindings[one.parameter] = self._passed_in(value, type_, others, where, one.parameter.name)
+        outs: list[CopyOut] = []
+        fresh: list[tuple[Value, Span]] = []
+        for at, one in enumerate(passed):
+            if one.parameter.direction not in (ast.Direction.OUT, ast.Direction.INOUT):
+                continue
+            where = one.value.span if one.value is not None else span
+            place = places.get(at)
+            others = [captured, *(set(atoms(other)) for key, other in places.items() if key != at)]
+            mine = set(atoms(place)) if place is not None else set()
+            if place is None or not _is_plain(place) or any(overlap(mine, other) for other in others):
+                type_ = types.substitute(one.type, self.frame.type_arguments)
+                kept = self.temporary(one.parameter.name, type_, where)
+                if place is not None:
+                    if one.parameter.direction is ast.Direction.INOUT:
+                        self.assign(kept, place, where)
+                    outs.append((place, kept, where))
+                place = kept
+            if one.parameter.direction is ast.Direction.OUT:
+                fresh.append((place, where))
+            frame.bindings[one.parameter] = place
+        for place, where in fresh:  # when all that is passed in has been copied
+            self.invalidate(place, where)
         return outs
 
     def _passed_in(self, value: Value, type_: types.Type, others: list[set[Atom]], span: Span, name: str) -> Value:

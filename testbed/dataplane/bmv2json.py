@@ -88,7 +88,7 @@ class Term:
     left: "Term | None" = None
     right: "Term | None" = None
     condition: "Term | None" = None
-    bits: int = 0  # of a hexstr in a calculation
+    bits: int = 0  # of a hexstr: as it says, or as it is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +412,7 @@ def term(document: Json) -> Term:
         left, right, condition = (_side(value.get(key)) for key in ("left", "right", "cond"))
         return Term("expression", None, value["op"], left, right, condition)
     if kind == "hexstr":
-        return Term(kind, number(value), bits=int(document.get("bitwidth", 0)))
+        return Term(kind, number(value), bits=int(document.get("bitwidth") or 4 * len(value.partition("x")[2])))
     if kind in ("field", "lookahead", "stack_field", "union_stack_field"):
         return Term(kind, tuple(value))
     if kind == "parameters_vector":

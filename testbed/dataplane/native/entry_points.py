@@ -2,7 +2,7 @@
 
 from testbed.dataplane.bmv2json import JsonError, Term
 from testbed.dataplane.native.layout import Layout, pattern
-from testbed.dataplane.native.numbers import stored
+from testbed.dataplane.native.numbers import modular, stored
 
 _BEGIN = """
 static void begin(struct p4_instance *s, struct context *c, const struct p4_packet *packet, uint32_t port)
@@ -186,6 +186,22 @@ def _path(layout: Layout, term: Term) -> str:
     raise JsonError(f"a {term.kind} in a field list")
 
 
+def digest_bytes(layout: Layout) -> int:
+    """The most that `digest_read` writes."""
+    lists = [terms for _, terms in layout.program.digests.values()]
+    return max((sum((_element(layout, t)[1] + 7) // 8 for t in terms) for terms in lists), default=0)
+
+
+def _element(layout: Layout, term: Term) -> tuple[str, int]:
+    """C for an element of a digest, and its bits."""
+    if term.kind == "hexstr":
+        return modular(term.bits).literal(term.value), term.bits
+    if term.kind != "field":
+        raise JsonError(f"a {term.kind} in a digest")
+    path, own = layout.field(*term.value)
+    return pattern(path, own), own.bits
+
+
 def _digest_read(layout: Layout) -> list[str]:
     lines = [
         "static size_t digest_read(struct p4_instance *s, const struct p4_packet *packet, uint32_t list,",
@@ -199,12 +215,12 @@ def _digest_read(layout: Layout) -> list[str]:
         lines.append(f"    case {number}:")
         at = 0
         for term in terms:
-            path, own = layout.field(*term.value)
-            path, count = pattern(path, own), (own.bits + 7) // 8
-            if own.bits > 128:
-                lines.append(f"        wide_store(data, {8 * at}, {8 * count}, {path});")
+            code, bits = _element(layout, term)
+            count = (bits + 7) // 8
+            if bits > 128:
+                lines.append(f"        wide_store(data, {8 * at}, {8 * count}, {code});")
             else:
-                lines.append(f"        store_be{'128' if own.bits > 64 else ''}(data + {at}, {count}, {path});")
+                lines.append(f"        store_be{'128' if bits > 64 else ''}(data + {at}, {count}, {code});")
             at += count
         lines.append(f"        return {at};")
     return [*lines, "    default:", "        return 0;", "    }", "}", ""]

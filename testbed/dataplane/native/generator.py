@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from testbed.dataplane.bmv2json import Program
 from testbed.dataplane.native.calculations import calculation
 from testbed.dataplane.native.controls import ControlFunction
-from testbed.dataplane.native.entry_points import entry_points, standard_path
+from testbed.dataplane.native.entry_points import digest_bytes, entry_points, standard_path
 from testbed.dataplane.native.expressions import Expressions
 from testbed.dataplane.native.layout import Layout
 from testbed.dataplane.native.names import Scope, comment, string
@@ -235,10 +235,6 @@ class _Generator:
 
     def _export(self) -> list[str]:
         program = self._program
-        digest = max(
-            (sum((self._layout.field(*t.value)[1].bits + 7) // 8 for t in ts) for _, ts in program.digests.values()),
-            default=0,
-        )
         names: Mapping[str, Iterable[str]] = {
             "tables": [t.name for t in program.tables],
             "profiles": [p.name for p in program.profiles],
@@ -276,7 +272,7 @@ class _Generator:
             "    .clone_egress = clone_egress,",
             "    .deparse = deparse,",
             "    .digest_read = digest_read,",
-            f"    .digest_bytes = {digest},",
+            f"    .digest_bytes = {digest_bytes(self._layout)},",
             "    CONTROL_FUNCTIONS,",
             "};",
         ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from testbed.errors import TestbedError
     from testbed.run.experiment import Outcome
     from testbed.spec.sweep import Point
 
@@ -43,6 +44,8 @@ def register(app: typer.Typer) -> None:
             print(json.dumps([r.model_dump(mode="json", by_alias=True) for r in outcome.results], indent=1))
         else:
             _print(outcome)
+        if outcome.error is not None:
+            _tell(outcome.error)
         return outcome.exit_status
 
 
@@ -54,13 +57,14 @@ def _print(outcome: "Outcome") -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
     console.print(result_table(outcome.results))
     for judgement in outcome.judgements:
-        console.print(f"expect: {judgement}", soft_wrap=True)
-    console.print(f"written to {outcome.directory}", soft_wrap=True)
-    if outcome.error is not None:
-        errors = Console(stderr=True, highlight=False)
-        errors.print(f"testbed: {outcome.error.message}", soft_wrap=True, markup=False)
-        if outcome.error.hint:
-            errors.print(outcome.error.hint, soft_wrap=True, markup=False)
+        console.print(f"expect: {judgement}", soft_wrap=True, markup=False)
+    console.print(f"written to {outcome.directory}", soft_wrap=True, markup=False)
+
+
+def _tell(error: "TestbedError") -> None:
+    print(f"testbed: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"  {error.hint}", file=sys.stderr)
 
 
 class _Progress:
@@ -71,8 +75,6 @@ class _Progress:
         self._quiet = quiet
         self._point = ""
         self._began = time.monotonic()
-        self._points_done = 0
-        self._points = 1
 
     def __enter__(self) -> "_Progress":
         return self
@@ -83,7 +85,6 @@ class _Progress:
     def point(self, number: int, of: int, point: "Point") -> None:
         from testbed.results.reading import plain
 
-        self._points_done, self._points = number, of
         if of > 1:
             values = " ".join(f"{key}={plain(value)}" for key, value in point.values.items())
             self._point = f"run {number + 1} of {of} ({values or 'as written'}, repeat {point.repeat}): "

@@ -6,10 +6,11 @@ inverses.
 """
 
 import re
-from decimal import Decimal
+from decimal import Context, Decimal, DecimalException, localcontext
 
 _NUMBER = re.compile(r"\s*([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z%/µ]*)\s*")
 _MOST = 2**63 - 1
+_MOST_CHARACTERS = 40  # of a number
 
 DURATION_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 BYTE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -69,7 +70,7 @@ def parse_fraction(value: object) -> float:
     """`0.5%` -> 0.005; a bare number from 0 to 1 is taken as it is."""
     number = value
     if isinstance(value, str) and (match := _NUMBER.fullmatch(value)) and match[2] in ("%", ""):
-        number = float(Decimal(match[1]) / (100 if match[2] else 1))
+        number = float(_decimal(match[1], "a probability") / (100 if match[2] else 1))
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise QuantityError(f"{shown(value)} is not a probability: write e.g. 0.5% or 0.005")
     if not 0 <= number <= 1:
@@ -118,15 +119,29 @@ def _parse(value: object, units: dict[str, int], what: str, example: str) -> int
     suggestion = ""
     if isinstance(value, str) and (match := _NUMBER.fullmatch(value)):
         if match[2] in units:
-            return _scale(value, Decimal(match[1]), units[match[2]], what)
+            return _scale(value, _decimal(match[1], what), units[match[2]], what)
         suggestion = _respelled(match[1], match[2], units)
     raise QuantityError(
         f"{shown(value)} is not {what}: write a number and one of {', '.join(units)}, e.g. {example}", suggestion
     )
 
 
+def _decimal(text: str, what: str) -> Decimal:
+    """The number, of a magnitude and length with which to calculate exactly."""
+    if len(text) > _MOST_CHARACTERS:
+        raise QuantityError(f"{shown(text)} has too many digits for {what}")
+    try:
+        number = Decimal(text)
+    except DecimalException:
+        raise QuantityError(f"{text!r}: too great an exponent for {what}") from None
+    if number and abs(number.adjusted()) > _MOST_CHARACTERS:
+        raise QuantityError(f"{text!r}: too {'great' if number.adjusted() > 0 else 'small'} for {what}")
+    return number
+
+
 def _scale(value: str, number: Decimal, unit: int, what: str) -> int:
-    amount = number * unit
+    with localcontext(Context(prec=4 * _MOST_CHARACTERS)):  # nothing is rounded
+        amount = number * unit
     if amount < 0:
         raise QuantityError(f"{value!r}: {what} cannot be negative")
     if amount > _MOST:

@@ -3,8 +3,11 @@
 import math
 from dataclasses import dataclass
 
+from testbed.errors import UsageError
 from testbed.plan.model import Capabilities, Prediction
-from testbed.spec.model import Spec
+from testbed.spec.model import FaultSpec, Spec, TrafficSpec, WorkloadSpec
+from testbed.topology.graph import Graph
+from testbed.units import format_duration
 
 MOST_LOAD = 0.5  # of the packet-hops a second that the machine carries
 MOST_ERROR = 0.1  # of the base round trip
@@ -52,6 +55,20 @@ def dilate(spec: Spec, prediction: Prediction, hops: int, capabilities: Capabili
         return Dilation(spec.time_dilation, by_load, by_timing, by_switches, (said, load, timing, transit))
     least = max(by_load, by_timing, by_switches)
     return Dilation(least, by_load, by_timing, by_switches, (load, timing, transit))
+
+
+def check_range(spec: Spec, graph: Graph, dilation: int) -> None:
+    """Raise UsageError if a time of the spec, slowed down, is more than 63 bits of nanoseconds hold."""
+    times = [(link.parameters.delay_ns + link.parameters.jitter_ns, f"delay of {link.name}") for link in graph.links]
+    entries: tuple[TrafficSpec | FaultSpec | WorkloadSpec, ...] = (*spec.traffic, *spec.faults)
+    for entry in (*entries, *filter(None, [spec.workload])):
+        named = type(entry).model_fields
+        given = {name: getattr(entry, name) for name in named if name.endswith("_ns")}
+        times += [(value, f"{entry.kind}: {named[name].alias}") for name, value in given.items() if value]
+    longest_ns, name = max(times)
+    if longest_ns * dilation >= 2**63:
+        told = f"{name}: {format_duration(longest_ns)} at a time dilation of {dilation} is more than 292 years"
+        raise UsageError(told, hint="make it shorter, or set a smaller time_dilation")
 
 
 def _least(real_ns: float, model_ns: float) -> int:

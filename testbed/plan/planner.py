@@ -1,7 +1,7 @@
 """From a spec and what the machine has to the plan, touching nothing."""
 
 from testbed.errors import MachineLacks
-from testbed.plan.dilation import Dilation, dilate
+from testbed.plan.dilation import Dilation, check_range, dilate
 from testbed.plan.drivers import datapath_of, drivers
 from testbed.plan.failures import failing_sets
 from testbed.plan.model import Address, Capabilities, Plan
@@ -45,6 +45,8 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
     placement = place(spec.workers, graph, spec.seed) if spec.workers else ()
     ranks = RankPaths(graph, Paths(graph, addresses, switches), placement or graph.hosts)
     prediction = predict(spec, ranks, schedule_of(spec))
+    dilation = dilate(spec, prediction, longest_hops(ranks), capabilities).value
+    check_range(spec, graph, dilation)
     core = router.core_cables()
     failing = [frozenset([cable]) for cable in core]
     # A host's only cable leaves nothing to choose, so only switch-to-switch cables count.
@@ -58,7 +60,7 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
         placement=placement,
         datapath=datapath,
         drivers=drivers(spec, graph, datapath, capabilities),
-        dilation=dilate(spec, prediction, longest_hops(ranks), capabilities).value,
+        dilation=dilation,
         prediction=prediction,
     )
 

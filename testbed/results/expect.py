@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from testbed.errors import ExpectationRefuted
 from testbed.results import metrics
 from testbed.results.metrics import Estimate
 from testbed.results.reading import RunRecord, plain, point_text
@@ -40,17 +39,6 @@ class Judgement:
 def judge_expectations(expectations: Sequence[ExpectSpec], records: Sequence[RunRecord]) -> list[Judgement]:
     """Every entry at every point it selects; raises UsageError for a metric that no result has."""
     return [judgement for entry in expectations for judgement in _judge(entry, records)]
-
-
-def raise_if_refuted(judgements: Sequence[Judgement], *, strict: bool = False) -> None:
-    """Raises ExpectationRefuted naming what was refuted (with `strict`, also what could not be decided)."""
-    bad = [j for j in judgements if j.outcome == "refuted" or (strict and j.outcome == "undecided")]
-    if bad:
-        undecided = any(j.outcome == "undecided" for j in bad)
-        raise ExpectationRefuted(
-            "; ".join(map(str, bad)),
-            hint="more iterations or repeats narrow the interval" if undecided else "",
-        )
 
 
 def _judge(entry: ExpectSpec, records: Sequence[RunRecord]) -> Iterator[Judgement]:

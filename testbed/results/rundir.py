@@ -63,10 +63,6 @@ class RunDirectory:
     def pcap(self) -> Path:
         return self.path / "pcap"
 
-    def log(self, name: str) -> Path:
-        """Where process `name` logs."""
-        return self.logs / f"{name}.log"
-
     def write_spec(self, text: str) -> None:
         """The resolved spec, as YAML."""
         self._replace("spec.yaml", text)

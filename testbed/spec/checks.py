@@ -217,6 +217,9 @@ def _check_size(workload: WorkloadSpec, findings: Findings) -> None:
         findings.add(path, message, at_key=True)
     elif workload.gradients != "random" and workload.dtype == "int32":
         findings.add(("workload", "dtype"), "gradients are not whole numbers: only `random` has int32", "float32")
+    if workload.gradients == "digits-mlp" and workload.collective != "allreduce":
+        message = f"is {workload.collective}, which does not give every rank the sum that digits-mlp learns from"
+        findings.add(("workload", "collective"), message, "allreduce")
     element = _ELEMENT_BYTES[workload.dtype]
     if size == 0:
         findings.add(path, "is 0: nothing to move")

@@ -1,6 +1,8 @@
 """Files that a spec names: looked for beside the spec, then in the current folder, and made absolute."""
 
+import os.path
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,8 @@ from testbed.plugins import is_reference
 from testbed.spec.document import Node, Step
 from testbed.spec.findings import Findings
 
-_PLAIN_WORD = re.compile(r"[^\s'\"|&;<>()$`\\*?]+")
+_SHELL_WORD = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\|&;<>()])+""", re.DOTALL)
+_LITERAL_WORD = re.compile(r"""(?P<plain>[^'"\\$`*?[]+)|"(?P<double>[^"\\$`]*)"|'(?P<single>[^']*)'""")
 _OWN_KEYS = ("topology.kind", "transport.kind", "workload.algorithm")
 _DATA_KEYS = {"workload.gradients": (".npy", ".npz"), "workload.algorithm": (".xml",), "switches.controller": (".py",)}
 
@@ -16,7 +19,7 @@ _DATA_KEYS = {"workload.gradients": (".npy", ".npz"), "workload.algorithm": (".x
 def find_file(name: str, folder: Path) -> Path | None:
     """The absolute path of the file `name`, beside the spec in `folder` or else in the current folder."""
     for start in (folder, Path.cwd()):
-        if (start / name).is_file():
+        if os.path.isfile(start / name):  # noqa: PTH113 - pathlib's raises for a name that is too long
             return (start / name).resolve()
     return None
 
@@ -70,11 +73,19 @@ def _visit(findings: Findings, node: Node, path: tuple[Step, ...], key: str, fol
 def _command(node: Node, folder: Path) -> Any:
     """A command whose words that name a file (and look like it) are made absolute; all else of a shell's line stays."""
     if isinstance(node.value, str):
-        return _PLAIN_WORD.sub(lambda word: _word(word[0], folder), node.value)
+        return _SHELL_WORD.sub(lambda word: _shell_word(word[0], folder), node.value)
     if isinstance(node.value, list):
         for part in node.value:
             part.value = _word(part.value, folder) if isinstance(part.value, str) else part.value
     return node.value
+
+
+def _shell_word(word: str, folder: Path) -> str:
+    """A word of a shell's line, as it is written unless all of it names a file."""
+    match = _LITERAL_WORD.fullmatch(word)
+    name = match[match.lastgroup] if match and match.lastgroup else ""
+    found = _word(name, folder)
+    return shlex.quote(found) if found != name else word
 
 
 def _word(word: str, folder: Path) -> str:

@@ -136,7 +136,7 @@ class TrafficSpec(Section):
 
 
 class FaultSpec(Section):
-    """A fault; which keys go with which kind is checked in `testbed.spec.checks`."""
+    """A fault; which keys go with which kind is in `testbed.spec.network_checks`."""
 
     kind: Literal["stall", "slow", "kill", "link-down", "link-set"]
     worker: Whole | tuple[Whole, ...] | Literal["all"] | None = None
@@ -149,6 +149,7 @@ class FaultSpec(Section):
     rate_bps: BitsPerSecond | None = Field(default=None, alias="rate")
     delay_ns: Nanoseconds | None = Field(default=None, alias="delay")
     jitter_ns: Nanoseconds | None = Field(default=None, alias="jitter")
+    reorder: Truth | None = None
     queue_bytes: Bytes | None = Field(default=None, alias="queue")
     ecn: EcnSpec | None = None
     loss: Loss | None = None
@@ -157,7 +158,7 @@ class FaultSpec(Section):
 
 
 class CaptureSpec(Section):
-    select: tuple[str, ...]
+    select: str | tuple[str, ...]
     snap_bytes: Bytes = Field(default=65_535, alias="snap")
 
 

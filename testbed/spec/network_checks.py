@@ -1,8 +1,8 @@
 """What must hold of a spec and its network: links, traffic, faults and capture name what is there and can be done."""
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from testbed.spec.document import Step
 from testbed.spec.errors import listed
@@ -11,16 +11,18 @@ from testbed.spec.model import FaultSpec, LinkSpec, Spec, TrafficSpec
 from testbed.spec.words import fields
 from testbed.suggest import closest
 from testbed.topology import build
-from testbed.topology.graph import Graph
-from testbed.topology.links import apply_links
+from testbed.topology.graph import Graph, LinkParameters
+from testbed.topology.links import apply_links, changes
 from testbed.topology.parameters import TopologyError
 from testbed.topology.select import SelectError, select
-from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES
+from testbed.units import format_duration
+from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES, IPV4_BYTES, UDP_BYTES
 
 MTU_BYTES = range(256, 65_536)
+_NOT_BEFORE = "is before the release of the first measured iteration, which is not supported yet"
 _MEANT = re.compile(r"did you mean ([^?]+)\?")
 _SELECTORS = ("all", "host", "core")
-_LINK_KEYS = ("rate", "delay", "jitter", "queue", "ecn", "loss", "duplicate", "corrupt")
+_LINK_KEYS = ("rate", "delay", "jitter", "reorder", "queue", "ecn", "loss", "duplicate", "corrupt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +155,22 @@ def _check_links_together(net: Network) -> None:
         return
     told = set()
     for link in graph.links:
-        parameters = link.parameters
-        frame = parameters.mtu_bytes + ETHERNET_BYTES + FCS_BYTES
-        if parameters.queue_bytes < frame:
-            message = f"{parameters.queue_bytes} bytes hold no frame of {frame} (an MTU of {parameters.mtu_bytes})"
-            told.add((_setter(net, link.index, "queue", "mtu"), message, f"{frame}B"))
-        if parameters.jitter_ns > parameters.delay_ns:
-            message = f"is more than the delay of {parameters.delay_ns} ns: a packet cannot arrive before it left"
-            told.add((_setter(net, link.index, "jitter", "delay"), message, ""))
+        for keys, message, suggestion in _misfits(link.parameters):
+            told.add((_setter(net, link.index, *keys), message, suggestion))
     for path, message, suggestion in sorted(told):
         net.findings.add(path, message, suggestion)
+
+
+def _misfits(parameters: LinkParameters) -> Iterator[tuple[tuple[str, str], str, str]]:
+    """What of a link does not go together: the keys concerned, a message and a suggestion."""
+    frame = parameters.mtu_bytes + ETHERNET_BYTES + FCS_BYTES
+    if parameters.queue_bytes < frame:
+        message = f"{parameters.queue_bytes} bytes hold no frame of {frame} (an MTU of {parameters.mtu_bytes})"
+        yield ("queue", "mtu"), message, f"{frame}B"
+    if parameters.jitter_ns > parameters.delay_ns:
+        message = f"a jitter of {format_duration(parameters.jitter_ns)} is more than the delay of "
+        message += f"{format_duration(parameters.delay_ns)}: a packet cannot arrive before it left"
+        yield ("jitter", "delay"), message, ""
 
 
 def _setter(net: Network, link: int, *keys: str) -> tuple[Step, ...]:
@@ -203,8 +211,34 @@ def _check_traffic(net: Network, path: tuple[Step, ...], traffic: TrafficSpec) -
             add((*path, key), "is 0, so nothing would be sent")
     if traffic.packet_bytes == 0:
         add((*path, "packet"), "is 0: how many bytes a packet carries, e.g. 1024B")
-    if traffic.stop_ns is not None and traffic.stop_ns <= traffic.start_ns:
+    _check_packet(net, (*path, "packet"), traffic, sources)
+    if traffic.start_ns < 0:
+        add((*path, "start"), _NOT_BEFORE)
+    if traffic.stop_ns is not None and traffic.stop_ns < 0:
+        add((*path, "stop"), _NOT_BEFORE)
+    elif traffic.stop_ns is not None and traffic.stop_ns <= traffic.start_ns:
         add((*path, "stop"), "is not after start")
+
+
+def _check_packet(net: Network, path: tuple[Step, ...], traffic: TrafficSpec, sources: Collection[str]) -> None:
+    """Whether a packet and its headers fit all links that it may cross."""
+    graph, hosts = net.graph, {*sources, traffic.target}
+    if graph is None or net.findings.incomplete("links") or not hosts <= set(graph.hosts):
+        return
+    apart = len({graph.edge_switch(host) for host in hosts}) > 1
+    crossed = (
+        link
+        for link in graph.links
+        if link.source in sources
+        or link.target == traffic.target
+        or (apart and graph.nodes[link.source].kind == graph.nodes[link.target].kind)
+    )
+    tightest = min(crossed, key=lambda link: link.parameters.mtu_bytes)
+    room = tightest.parameters.mtu_bytes - IPV4_BYTES - UDP_BYTES
+    if traffic.packet_bytes > room and tightest.parameters.mtu_bytes in MTU_BYTES:
+        headers = f"{traffic.packet_bytes} bytes and {IPV4_BYTES + UDP_BYTES} of headers"
+        message = f"{headers} do not fit the link {tightest.name} of mtu {tightest.parameters.mtu_bytes}"
+        net.findings.add(path, message, f"{room}B")
 
 
 def _check_fault(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None:
@@ -214,7 +248,8 @@ def _check_fault(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None
     for key in keys.needs:
         if key not in given:
             add((*path, key), f"is missing: a {fault.kind} needs {_and(keys.needs)}")
-    if keys.one_of and not given & set(keys.one_of):
+    whole = not net.findings.incomplete(net.findings.place(path)[0])
+    if whole and keys.one_of and not given & set(keys.one_of):
         add(path, f"a {fault.kind} needs one of {', '.join(keys.one_of)}")
     for key in given - allowed:
         add((*path, key), f"does not go with {fault.kind}, which takes {_and(sorted(allowed))}", at_key=True)
@@ -228,10 +263,26 @@ def _check_fault(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None
         add((*path, "factor"), f"is {fault.factor:g} and must be at least 1: it makes slower")
     if fault.for_ns == 0:
         add((*path, "for"), "lasts no time")
+    if fault.at_ns is not None and fault.at_ns < 0:
+        add((*path, "at"), _NOT_BEFORE)
     if fault.select is not None:
-        net.select((*path, "select"), fault.select)
+        _check_change(net, path, fault, net.select((*path, "select"), fault.select))
     _check_workers(net, (*path, "worker"), fault.worker)
     _check_link(net, path, fault)
+
+
+def _check_change(net: Network, path: tuple[Step, ...], fault: FaultSpec, links: Sequence[int]) -> None:
+    """What does not go together on a link once the fault has changed it, and did before."""
+    if net.graph is None or net.findings.incomplete("links"):
+        return
+    given, told = _given(fault), set()
+    for before in (net.graph.links[index].parameters for index in links):
+        already = {keys for keys, _, _ in _misfits(before)}
+        for keys, message, suggestion in _misfits(replace(before, **changes(fault))):
+            if keys not in already:
+                told.add(((*path, next(key for key in keys if key in given)), message, suggestion))
+    for where, message, suggestion in sorted(told):
+        net.findings.add(where, message, suggestion)
 
 
 def _check_workers(net: Network, path: tuple[Step, ...], worker: int | tuple[int, ...] | str | None) -> None:

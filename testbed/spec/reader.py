@@ -15,7 +15,7 @@ from testbed.spec.files import make_absolute
 from testbed.spec.findings import Findings
 from testbed.spec.model import Spec
 from testbed.spec.point import read_point
-from testbed.spec.sweep import Combination, Point, combinations, points
+from testbed.spec.sweep import MOST_RUNS, Combination, Point, combinations, points
 from testbed.suggest import closest
 
 MOST_BYTES = 16 << 20  # a spec is written by hand, or by a small program
@@ -64,9 +64,12 @@ def read_tree(root: Node, folder: Path) -> tuple[Experiment | None, list[SpecErr
     swept = combinations(whole, sweep) if sweep else []
     root.remove(("sweep",))
     specs, errors = _read_swept(root, swept) if swept else _read_alone(root)
-    errors = whole.errors + errors
+    errors = whole.errors + [error for error in errors if not whole.set_aside(error.key)]
     if errors or not specs:
         return None, errors
+    if len(specs) * specs[0].repeat > MOST_RUNS:
+        whole.add(("repeat",), f"makes {len(specs) * specs[0].repeat} runs, more than {MOST_RUNS}")
+        return None, whole.errors
     spec = specs[0].model_copy(update={"sweep": sweep.plain() if sweep else None})
     return Experiment(spec, points(spec, [one.plain() for one in swept] or [{}], specs)), []
 

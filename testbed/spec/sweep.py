@@ -20,6 +20,7 @@ from testbed.spec.findings import Findings
 from testbed.spec.model import Spec
 
 MOST_POINTS = 10_000
+MOST_RUNS = 100_000
 _NOT_SWEPT = ("name", "repeat", "sweep", "expect")
 
 

@@ -1,4 +1,4 @@
-"""What the contract names and this version has not built yet: refused by name, never ignored.
+"""What the contract names and this version has not built yet, or never can be: refused by name, never ignored.
 
 A part that gets built takes its line out of these tables.
 """
@@ -10,6 +10,7 @@ UNBUILT_KEYS = (
     "jobs", "host", "environment", "topology.multiport", "switches.program", "switches.overrides", "switches.buffer",
     "switches.pfc", "switches.trim", "switches.scheduler",
 )  # fmt: skip
+NEVER_KEYS = {"faults.mtu": "cannot change while packets flow: an MTU is set under `links`"}
 UNBUILT_VALUES: dict[str, tuple[str, ...]] = {
     "engine": ("simulation",),
     "topology.kind": ("bcube", "dcell", "wdm-ring", "circuit", "ramp", "edge-cloud"),
@@ -33,8 +34,8 @@ def refuse_unbuilt(findings: Findings) -> None:
 
 def _refuse(findings: Findings, node: Node, path: tuple[Step, ...]) -> None:
     key = ".".join(step for step in path if isinstance(step, str))
-    if key in UNBUILT_KEYS:
-        findings.add(path, "is not supported yet", at_key=True)
+    if key in UNBUILT_KEYS or key in NEVER_KEYS:
+        findings.add(path, NEVER_KEYS.get(key, "is not supported yet"), at_key=True)
         findings.drop(path)
     elif isinstance(node.value, dict):
         for step, child in list(node.value.items()):

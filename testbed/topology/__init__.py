@@ -8,7 +8,7 @@ from testbed.spec.model import TopologySpec
 from testbed.suggest import did_you_mean
 from testbed.topology import dumbbell, fat_tree, leaf_spine, ring, star, torus, written
 from testbed.topology.graph import Graph, LinkParameters
-from testbed.topology.parameters import Topology, TopologyError, check_names
+from testbed.topology.parameters import Topology, TopologyError, check_names, check_node
 
 TOPOLOGIES: Mapping[str, Topology] = {
     "fat-tree": fat_tree.TOPOLOGY,
@@ -63,6 +63,8 @@ def _build_own(reference: str, parameters: Mapping[str, Any], default: LinkParam
 
 def _check(graph: Graph) -> None:
     """What routing and emulation rely on: each host on one switch, all in one piece, names that fit an interface."""
+    for name in graph.nodes:
+        check_node("kind", name)
     for host in graph.hosts:
         targets = [link.target for link in graph.links_from(host)]
         if len(targets) != 1 or graph.nodes[targets[0]].kind != "switch":

@@ -5,7 +5,7 @@ that each direction has parameters of its own. Ports are numbered as in Mininet 
 host's from 0, in the order in which cables were added; an interface is named `<node>-eth<port>`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -162,8 +162,3 @@ class GraphBuilder:
         port = self._ports[node]
         self._ports[node] = port + 1
         return port
-
-
-def names(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """The names of some nodes, in order."""
-    return tuple(node.name for node in nodes)

@@ -1,5 +1,6 @@
 """What a builder's parameters may be, and how one that is wrong is reported."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +8,10 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.suggest import did_you_mean
 from testbed.topology.graph import Graph, LinkParameters
+
+_NODE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,8}")
+# Selectors, and what is in a namespace already: a switch is also a device of its own name.
+_NOT_NODES = ("all", "host", "core", "lo", "default")
 
 
 class TopologyError(UsageError):
@@ -38,6 +43,13 @@ def check_names(kind: str, topology: Topology, given: Mapping[str, Any]) -> None
     for key, meaning in topology.parameters.items():
         if key not in given:
             raise TopologyError("kind", f"{kind} needs {key!r} ({meaning})", hint=f"{kind} takes {takes}")
+
+
+def check_node(key: str, name: object) -> None:
+    """Raise TopologyError for a node's name that no selector could mean, or whose interfaces would clash."""
+    if not isinstance(name, str) or not _NODE.fullmatch(name) or name in _NOT_NODES:
+        hint = f"a letter, then up to 8 letters, digits or underscores; not {', '.join(_NOT_NODES)}"
+        raise TopologyError(key, f"{name!r} cannot be a node's name", hint=hint)
 
 
 def integer(given: Mapping[str, Any], key: str, least: int, most: int) -> int:

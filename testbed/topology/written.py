@@ -6,10 +6,8 @@ from typing import Any
 
 from testbed.suggest import did_you_mean
 from testbed.topology.graph import Graph, GraphBuilder, LinkParameters
-from testbed.topology.parameters import Topology, TopologyError
+from testbed.topology.parameters import Topology, TopologyError, check_node
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,8}")
-_SELECTORS = ("all", "host", "core")
 _CABLE = re.compile(r"\s*(\w+)\s*-\s*(\w+)\s*")
 
 
@@ -46,9 +44,7 @@ def _names(parameters: Mapping[str, Any], key: str, letter: str) -> list[str]:
     if not isinstance(value, list | tuple) or not value:
         raise TopologyError(key, f"{key} is {value!r}", hint=f"a count, or a list of names, e.g. {key}: [{letter}0]")
     for name in value:
-        if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _SELECTORS:
-            hint = f"a letter, then up to 8 letters, digits or underscores; not {', '.join(_SELECTORS)}"
-            raise TopologyError(key, f"{name!r} cannot be a node's name", hint=hint)
+        check_node(key, name)
         if value.count(name) > 1:
             raise TopologyError(key, f"{name!r} stands there twice", hint="each name once")
     return list(value)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from testbed.errors import MachineLacks
+from testbed.errors import MachineLacks, UsageError
 from testbed.plan import DEFAULT_CAPABILITIES
 from testbed.plan.failures import failing_sets
 from testbed.plan.model import Alternate, Entry, SwitchPlan
@@ -218,3 +218,15 @@ def test_the_plan_says_the_datapath() -> None:
 
 def test_auto_switches_are_open_vswitch() -> None:
     assert planned(STOCK, switches={"kind": "auto"}).drivers == planned(STOCK, switches={"kind": "ovs"}).drivers
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"links": [{"select": "h0", "delay": "1000000000s"}], "time_dilation": 100}, "delay of"),
+        ({"workload": {"size": "1KiB", "compute": "1000000000s"}, "time_dilation": 10}, "compute"),
+    ],
+)
+def test_times_that_no_clock_reaches_are_refused(keys: dict[str, Any], named: str) -> None:
+    with pytest.raises(UsageError, match=f"{named}.*time dilation"):
+        planned(workers={"count": 2}, **keys)

@@ -37,7 +37,6 @@ def test_all_its_files(tmp_path: Path) -> None:
         run.write_links([a_link("h0>s0", packets=7)])
         run.write_switches([SwitchRow("s0", "port", "s0-eth1", 1, 2, 3)])
         run.event("fault", at_ns=5, fault="stall")
-        run.log("controller").write_text("ready\n")
         run.write_result(a_result())
     assert sorted(p.name for p in run.path.iterdir()) == [
         *("environment.json", "events.jsonl", "iterations.csv", "links.csv", "logs", "pcap", "plan.json"),

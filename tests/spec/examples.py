@@ -44,9 +44,9 @@ topology: {kind: graph, hosts: [a, b], switches: 1, links: [a-s0, [b, s0]]}
 workers: {count: 2, placement: [b, a]}
 workload: {kind: command, command: [echo, hello]}
 faults:
-  - {kind: link-set, select: a>s0, at: -2ms, for: 1ms, rate: 10Mbps, loss: {kind: gilbert-elliott, mean: 1%, burst: 3}}
+  - {kind: link-set, select: a>s0, at: 2ms, for: 1ms, rate: 10Mbps, loss: {kind: gilbert-elliott, mean: 1%, burst: 3}}
   - {kind: kill, worker: [0, 1], at: 1s}
-traffic: [{kind: incast, from: [a], to: b, size: 3B, every: 1500ns, start: -1ms, stop: 2min}]
+traffic: [{kind: incast, from: [a], to: b, size: 3B, every: 1500ns, start: 1ms, stop: 2min}]
 time_dilation: 7
 """
 

@@ -1,5 +1,8 @@
 """Specs as they are read: overrides, what is replaced, own files, and all mistakes in one pass."""
 
+import json
+import shlex
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -194,6 +197,42 @@ def test_the_words_of_a_command_that_name_files_are_found_too(small: Path) -> No
     line = read_spec(small, ["workload={kind: command, command: python3 train.py -x}"])
     assert line.workload is not None
     assert line.workload.command == f"python3 {script} -x"
+
+
+def test_a_shells_line_means_the_same_in_a_folder_with_a_blank(tmp_path: Path) -> None:
+    """What the shell makes of the line is the same words, the script's among them by its whole path."""
+    folder = tmp_path / "it's here"
+    folder.mkdir()
+    path, script = folder / "spec.yaml", folder / "train it.py"
+    path.write_text(SMALL)
+    for name in ("train.py", "train it.py"):
+        (folder / name).write_text("import sys; print(sys.argv[1:])")
+
+    def shells_line(line: str) -> str:
+        command = read_spec(path, [f"workload={json.dumps({'kind': 'command', 'command': line})}"]).workload
+        assert command is not None
+        assert isinstance(command.command, str)
+        again = read_spec(path, [f"workload={json.dumps({'kind': 'command', 'command': command.command})}"]).workload
+        assert again == command
+        return command.command
+
+    line = shells_line(
+        "python3 train.py 'a b' \"$HOME/train.py\" pre'train.py' && python3 'train it.py' | cat >&2; echo train.py\\ x"
+    )
+    assert shlex.split(line)[:5] == ["python3", str(folder / "train.py"), "a b", "$HOME/train.py", "pretrain.py"]
+    assert str(script) in shlex.split(line)
+    assert line.endswith("| cat >&2; echo train.py\\ x")
+    done = subprocess.run(
+        ["/bin/sh", "-c", shells_line("python3 train.py one 'two three'")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "['one', 'two three']\n"
+
+
+def test_capture_selects_by_a_word_or_a_list(small: Path) -> None:
+    for selector in ("all", ("h0", "s0>h1")):
+        spec = read_spec(small, [f"capture={json.dumps({'select': selector})}"])
+        assert spec.capture is not None
+        assert spec.capture.select == selector
 
 
 def test_the_quickstart_is_right() -> None:

@@ -28,7 +28,7 @@ def test_quantities_are_written_with_units(tmp_path: Path) -> None:
     path = tmp_path / "spec.yaml"
     path.write_text(COMMAND)
     data = resolved_data(read_spec(path))
-    assert data["faults"][0]["at"] == "-2ms"
+    assert data["faults"][0]["at"] == "2ms"
     assert data["traffic"][0]["every"] == "1500ns"
     assert data["traffic"][0]["stop"] == "2min"
     assert data["faults"][0]["rate"] == "10Mbps"

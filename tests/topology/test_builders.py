@@ -120,6 +120,8 @@ def test_a_written_graph_is_what_was_written() -> None:
         ("graph", {"hosts": 2, "switches": 2, "links": ["h0-s0", "h1-s1"]}, "links", "reached"),
         ("graph", {"hosts": ["x-y"], "switches": 1, "links": []}, "hosts", "x-y"),
         ("graph", {"hosts": ["core"], "switches": 1, "links": []}, "hosts", "core"),
+        ("graph", {"hosts": ["lo"], "switches": 1, "links": []}, "hosts", "lo"),
+        ("graph", {"hosts": 1, "switches": ["default"], "links": ["h0-default"]}, "switches", "default"),
         ("graph", {"hosts": ["a"], "switches": ["a"], "links": []}, "switches", "both"),
         ("graph", {"hosts": 1, "switches": 1, "links": ["s0-s0"]}, "links.0", "itself"),
         ("nowhere.py:build", {}, "kind", "nowhere.py"),
@@ -142,7 +144,14 @@ def test_ones_own_builder(tmp_path: Any) -> None:
         "    net.cable('h0', 's0'); net.cable('h1', 's0')\n"
         "    return net.graph()\n"
         "nothing = 3\n"
+        "def named(parameters, default):\n"
+        "    net = GraphBuilder('pair', default)\n"
+        "    net.host('h0'); net.switch('../s')\n"
+        "    net.cable('h0', '../s')\n"
+        "    return net.graph()\n"
     )
+    with pytest.raises(TopologyError, match="cannot be a node's name"):
+        made(f"{file}:named")
     assert made(f"{file}:pair").hosts == ("h0", "h1")
     with pytest.raises(TopologyError, match="not a builder"):
         made(f"{file}:nothing")

@@ -47,7 +47,7 @@ class ActionLowering(ExternLowering):
             frame.bindings[parameter] = Scalar({"type": "runtime_data", "value": len(data)}, type_)
             data.append({"name": parameter.name, "bitwidth": bits})
         outs = self.bind_bound(frame, directed, bound, node, span)
-        scope = Scope(Label(), None, outs, is_action=True)
+        scope = Scope(Label(), None, outs)
         with self.inside(frame, scope):
             self.body(node.body)
             self.mark(scope.end)

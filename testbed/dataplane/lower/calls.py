@@ -26,7 +26,6 @@ class Scope:
     result: Value | None = None
     copy_outs: list[CopyOut] = field(default_factory=list)
     loops: list[tuple[Label, Label]] = field(default_factory=list)  # where break and continue lead
-    is_action: bool = False
 
 
 class CallLowering(AssignmentLowering):
@@ -180,7 +179,7 @@ class CallLowering(AssignmentLowering):
         result_type = types.substitute(call.result, self.frame.type_arguments)
         if isinstance(callee, ast.Function) and not isinstance(result_type, types.Void):
             result = self.temporary("result", result_type, node.span)
-        scope = Scope(Label(), result, outs, is_action=isinstance(callee, ast.Action))
+        scope = Scope(Label(), result, outs)
         with self.inside(frame, scope):
             self.body(callee.body)
             self.mark(scope.end)

@@ -3,15 +3,11 @@
 from collections.abc import Callable, Sequence
 
 from testbed.dataplane import ast, types
-from testbed.dataplane.checked import EnumValue
-from testbed.dataplane.checked import Value as Constant
-from testbed.dataplane.constants import evaluate
 from testbed.dataplane.diagnostics import Span
 from testbed.dataplane.lower import terms
-from testbed.dataplane.lower.code import Branch, Instruction, Jump, Label, Mark, Primitive
-from testbed.dataplane.lower.context import Context, refused
-from testbed.dataplane.lower.frames import Frame
-from testbed.dataplane.lower.layout import Unsupported
+from testbed.dataplane.lower.code import Branch, Label
+from testbed.dataplane.lower.comparisons import Comparison
+from testbed.dataplane.lower.context import refused
 from testbed.dataplane.lower.terms import Term
 from testbed.dataplane.lower.values import (
     Bitslice,
@@ -25,10 +21,8 @@ from testbed.dataplane.lower.values import (
     Scalar,
     Stack,
     Struct,
-    Text,
     Union,
     Value,
-    headers_of,
 )
 
 MAX_DEPTH = 50  # of operations within each other; JSON libraries stop at a thousand levels of their own
@@ -36,29 +30,8 @@ _LOGIC = {"&&": terms.conjunction, "||": terms.disjunction}
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
-class ExpressionLowering:
-    """Writes code for one body. Calls are added by `CallLowering`, assignments by `AssignmentLowering`."""
-
-    def __init__(self, context: Context, frame: Frame) -> None:
-        self.context = context
-        self.checked = context.checked
-        self.layout = context.layout
-        self.frame = frame
-        self.code: list[Instruction] = []
-
-    # ---- code ----
-
-    def emit(self, operator: str, parameters: Sequence[Term], span: Span) -> None:
-        self.code.append(Primitive(operator, tuple(map(terms.argument, parameters)), span))
-
-    def mark(self, label: Label) -> None:
-        self.code.append(Mark(label))
-
-    def jump(self, label: Label) -> None:
-        self.code.append(Jump(label))
-
-    def assign(self, place: Value, value: Value, span: Span) -> None:
-        raise NotImplementedError
+class ExpressionLowering(Comparison):
+    """Calls are added by `CallLowering`."""
 
     def call(self, node: ast.Call) -> Value | None:
         raise NotImplementedError
@@ -66,92 +39,12 @@ class ExpressionLowering:
     def result_of_apply(self, node: ast.Member, otherwise: Label, wanted: bool) -> None:
         raise NotImplementedError
 
-    # ---- types and constants ----
-
-    def type_of(self, node: ast.Expression | ast.TypeSyntax | ast.Declared) -> types.Type:
-        return types.substitute(self.checked.type_of(node), self.frame.type_arguments)
-
-    def constant(self, node: ast.Expression) -> Constant | None:
-        return evaluate(self.checked, node, self.frame.known)
-
-    def from_constant(self, constant: Constant, type_: types.Type, span: Span) -> Value:
-        plain = types.plain(type_)
-        match constant:
-            case bool():
-                return Scalar(terms.truth(constant), type_, False)
-            case int():
-                bits = plain.width if isinstance(plain, types.Bits) else 0
-                value = plain.wrapped(constant) if isinstance(plain, types.Bits) else constant
-                return Scalar(terms.number(value, bits), type_, False)
-            case str():
-                return Text(constant)
-            case EnumValue(None, name):
-                return Scalar(terms.number(self.context.error_number(name)), type_, False)
-            case EnumValue(enum, name) if enum is not None:
-                at = [member.name for member in enum.members].index(name)
-                return Scalar(terms.number(at, 32), type_, False)
-            case tuple():
-                return self._from_constants(constant, plain, span)
-        raise refused(span, f"{span.text!r} cannot be a value here")
-
-    def temporary(self, name: str, type_: types.Type, span: Span) -> Value:
-        try:
-            return self.layout.place(name, type_)
-        except Unsupported as error:
-            raise refused(span, str(error)) from error
-
-    def saved(self, value: Value, type_: types.Type, span: Span, name: str = "tmp") -> Value:
-        """`value` in a place that nobody else writes."""
-        if isinstance(value, Scalar) and terms.is_constant(value.term):
-            return value
-        if isinstance(value, Text | Invalid):
-            return value
-        if isinstance(value, Fresh | Elements | Struct) and not isinstance(
-            type_, types.StructType | types.Stack | types.Tuple
-        ):
-            type_ = getattr(value, "type", type_)
-        kept = self.temporary(name, type_, span)
-        self.assign(kept, value, span)
-        return kept
-
     def fixed(self, node: ast.Expression) -> Term:
         """The number `node` as a constant or field, which is what some primitives want."""
         return self.fixed_term(self.scalar(node), self.type_of(node), node.span)
 
-    def fixed_term(self, term: Term, type_: types.Type, span: Span) -> Term:
-        if term["type"] in ("hexstr", "field", "runtime_data"):
-            return term
-        kept = self.saved(Scalar(term, type_, False), type_, span)
-        assert isinstance(kept, Scalar)
-        return kept.term if kept.is_place else terms.from_truth(kept.term)
-
-    # ---- values ----
-
     def scalar(self, node: ast.Expression) -> Term:
         return self.read(self.value(node), node.span)
-
-    def read(self, value: Value, span: Span) -> Term:
-        match value:
-            case Scalar():
-                return value.read()
-            case Bitslice(base=base, high=high, low=low):
-                return terms.slice_of(self.read(base, span), high, low)
-            case Indexed(index=index, options=options, type=type_):
-                reads = [self.read(option, span) for option in options]
-                return self._chosen(index, reads, isinstance(types.plain(type_), types.Bool))
-        raise refused(span, f"{span.text!r} is not a number")
-
-    @staticmethod
-    def _chosen(index: Term, reads: list[Term], is_truth: bool) -> Term:
-        result = reads[-1]
-        for at in range(len(reads) - 2, -1, -1):
-            here = terms.operation("==", index, terms.number(at))
-            if is_truth:
-                yes, no = terms.conjunction(here, reads[at]), terms.conjunction(terms.negation(here), result)
-                result = terms.disjunction(yes, no)
-            else:
-                result = terms.operation("?", reads[at], result, here)
-        return result
 
     def value(self, node: ast.Expression) -> Value:
         """What `node` is worth; code for what it does besides is written."""
@@ -184,7 +77,7 @@ class ExpressionLowering:
             case ast.InvalidHeader():
                 return Invalid()
             case ast.Rest():
-                return self._default(self.type_of(node), node.span)
+                return self.default(self.type_of(node), node.span)
         raise refused(node.span, f"{node.span.text!r} is not supported here")
 
     def _shallow(self, value: Value, span: Span) -> Value:
@@ -265,15 +158,6 @@ class ExpressionLowering:
                 return Next(stack, element)
         raise refused(span, f"a stack has no {name!r}")
 
-    def whole(self, value: Value, span: Span) -> Value:
-        """`stack.last` as one of the stack's elements."""
-        if not isinstance(value, Last):
-            return value
-        index = terms.operation("last_stack_index", None, terms.named("header_stack", value.stack.name))
-        kept = self.saved(Scalar(index, types.Bits(32), False), types.Bits(32), span)
-        assert isinstance(kept, Scalar)
-        return Indexed(kept.term, value.stack.elements, value.type)
-
     def _element(self, node: ast.Index, base: Value, index: ast.Expression) -> Value:
         known = self.constant(index)
         if isinstance(base, Struct):
@@ -301,8 +185,6 @@ class ExpressionLowering:
         )
         return kept
 
-    # ---- operators ----
-
     def _unary(self, node: ast.Unary) -> Term:
         operand = self.scalar(node.operand)
         type_ = types.plain(self.type_of(node))
@@ -325,7 +207,7 @@ class ExpressionLowering:
             left = self.saved(left, left_type, node.left.span)
         right = self.value(node.right)
         if node.operator in _COMPARISONS:
-            return self._compared(node.operator, left, right, node.span)
+            return self.compared(node.operator, left, right, node.span)
         return self.combined(
             node.operator,
             self.read(left, node.left.span),
@@ -363,82 +245,6 @@ class ExpressionLowering:
         self.assign(kept, Scalar(self.scalar(node.right), types.BOOL, False), node.span)
         self.mark(end)
         return self.read(kept, node.span)
-
-    def _compared(self, operator: str, left: Value, right: Value, span: Span) -> Term:
-        left, right = self._without_index(left, span), self._without_index(right, span)
-        if isinstance(left, Scalar | Bitslice | Indexed) and isinstance(right, Scalar | Bitslice | Indexed):
-            if isinstance(left, Scalar) and isinstance(types.plain(left.type), types.Varbits):
-                raise refused(span, "varbit fields cannot be compared on this target")
-            return self._simple(operator, self.read(left, span), self.read(right, span))
-        same = self._same(left, right, span)
-        return same if operator == "==" else terms.negation(same)
-
-    @staticmethod
-    def _simple(operator: str, left: Term, right: Term) -> Term:
-        if operator in ("==", "!="):
-            for one, other in ((left, right), (right, left)):
-                if one["type"] == "bool":
-                    return other if one["value"] == (operator == "==") else terms.negation(other)
-        return terms.operation(operator, left, right)
-
-    def _without_index(self, value: Value, span: Span) -> Value:
-        """A whole header that is chosen at run time, in a place of its own."""
-        value = self.whole(value, span)
-        if isinstance(value, Indexed) and not isinstance(value.options[0], Scalar | Bitslice | Indexed):
-            return self.saved(value, value.type, span)
-        return value
-
-    def _same(self, left: Value, right: Value, span: Span) -> Term:
-        match left, right:
-            case Header(), Invalid():
-                return terms.negation(terms.valid(left.name))
-            case Invalid(), Header():
-                return terms.negation(terms.valid(right.name))
-            case (Fresh(), Invalid()) | (Invalid(), Fresh()):
-                return terms.truth(False)
-            case (Fresh(), Header()) | (Header(), Fresh()) | (Fresh(), Fresh()):
-                header = left if isinstance(left, Header) else right
-                valid = terms.valid(header.name) if isinstance(header, Header) else terms.truth(True)
-                return terms.conjunction(valid, self._members_same(left, right, span))
-            case Header(), Header():
-                here, there = terms.valid(left.name), terms.valid(right.name)
-                neither = terms.conjunction(terms.negation(here), terms.negation(there))
-                both = terms.conjunction(here, there)
-                return terms.disjunction(neither, terms.conjunction(both, self._members_same(left, right, span)))
-            case (Struct(), Struct()) | (Union(), Union()):
-                return self._members_same(left, right, span)
-            case (Stack(), _) | (_, Stack()):
-                result = terms.truth(True)
-                for one, other in zip(_items(left, span), _items(right, span), strict=True):
-                    result = terms.conjunction(result, self._same(one, other, span))
-                return result
-        return self._compared("==", left, right, span)
-
-    def _members_same(self, left: Value, right: Value, span: Span) -> Term:
-        assert isinstance(left, Header | Struct | Union | Fresh)
-        assert isinstance(right, Header | Struct | Union | Fresh)
-        result = terms.truth(True)
-        for one, other in zip(left.members.values(), right.members.values(), strict=True):
-            result = terms.conjunction(result, self._compared("==", one, other, span))
-        return result
-
-    def valid(self, value: Value, span: Span) -> Term:
-        """Whether a header, or any member of a union, is valid."""
-        match self.whole(value, span):
-            case Header(name=name):
-                return terms.valid(name)
-            case Fresh():
-                return terms.truth(True)
-            case Invalid():
-                return terms.truth(False)
-            case Union() as union:
-                result = terms.truth(False)
-                for header in headers_of(union):
-                    result = terms.disjunction(result, terms.valid(header.name))
-                return result
-            case Indexed(index=index, options=options):
-                return self._chosen(index, [self.valid(option, span) for option in options], True)
-        raise refused(span, f"{span.text!r} has no validity here")
 
     def _conditional(self, node: ast.Conditional) -> Value:
         type_ = self.type_of(node)
@@ -498,51 +304,21 @@ class ExpressionLowering:
             return Scalar(value.term, type_, value.is_place)
         return value
 
-    # ---- values written out ----
-
-    def _from_constants(self, constants: tuple[Constant, ...], type_: types.Type, span: Span) -> Value:
-        """A struct, header, tuple, stack or list of known values."""
-        parts = zip(self._parts(type_, len(constants), span), constants, strict=True)
-        return self._shaped(type_, {name: self.from_constant(value, one, span) for (name, one), value in parts})
-
     def _list(self, node: ast.ListExpression) -> Value:
         type_ = types.plain(self.type_of(node))
         found: dict[str, Value] = {}
-        for at, (name, one) in enumerate(self._parts(type_, len(node.items), node.span)):
+        for at, (name, one) in enumerate(self.parts(type_, len(node.items), node.span)):
             if at >= len(node.items):
-                found[name] = self._default(one, node.span)
+                found[name] = self.default(one, node.span)
             else:
                 found[name] = self._part(node.items[at], one, node.items[at + 1 :])
-        return self._shaped(type_, found)
-
-    @staticmethod
-    def _parts(type_: types.Type, count: int, span: Span) -> list[tuple[str, types.Type]]:
-        """The names and types of the parts of a value that is written as a list of `count`."""
-        match type_:
-            case types.StructType(fields=fields) | types.Record(fields=fields):
-                return list(fields)
-            case types.Tuple(elements):
-                return [(str(at), one) for at, one in enumerate(elements)]
-            case types.Stack(element, size):
-                return [(str(at), element) for at in range(size)]
-            case types.List(element):
-                return [(str(at), element) for at in range(count)]
-        raise refused(span, f"{span.text!r} is not supported here")
+        return self.shaped(type_, found)
 
     def _part(self, item: ast.Expression, type_: types.Type, later: Sequence[ast.Node]) -> Value:
         value = self.value(item)
         if any(map(self.context.has_effects, later)):
             return self.saved(value, type_, item.span)
         return value
-
-    @staticmethod
-    def _shaped(type_: types.Type, members: dict[str, Value]) -> Value:
-        if types.is_header(type_):
-            assert isinstance(type_, types.StructType)
-            return Fresh(type_, members)
-        if isinstance(type_, types.Stack | types.List):
-            return Elements(tuple(members.values()))
-        return Struct(type_, members)
 
     def _record(self, node: ast.RecordExpression) -> Value:
         type_ = types.plain(self.type_of(node))
@@ -553,33 +329,5 @@ class ExpressionLowering:
         for at, (name, item) in enumerate(node.fields):
             inner = dict(type_.fields)[name]
             found[name] = self._part(item, inner, [later for _, later in node.fields[at + 1 :]])
-        ordered = {name: found[name] if name in fields else self._default(one, node.span) for name, one in type_.fields}
-        return self._shaped(type_, ordered)
-
-    def _default(self, type_: types.Type, span: Span) -> Value:
-        plain = types.plain(type_)
-        match plain:
-            case types.StructType() if plain.kind is ast.StructKind.STRUCT:
-                return Struct(plain, {name: self._default(one, span) for name, one in plain.fields})
-            case types.StructType():
-                return Invalid()
-            case types.Stack(element, size):
-                return Elements(tuple(self._default(element, span) for _ in range(size)))
-            case types.Tuple(elements):
-                return Struct(plain, {str(at): self._default(one, span) for at, one in enumerate(elements)})
-            case types.Bool():
-                return Scalar(terms.truth(False), type_, False)
-            case types.Bits(width):
-                return Scalar(terms.number(0, width), type_, False)
-            case types.EnumType() | types.Error():
-                return Scalar(terms.number(0), type_, False)
-        raise refused(span, f"{type_} has no default value")
-
-
-def _items(value: Value, span: Span) -> tuple[Value, ...]:
-    match value:
-        case Stack(elements=elements):
-            return tuple(elements)
-        case Elements(items=items):
-            return items
-    raise refused(span, f"{span.text!r} is not supported here")
+        ordered = {name: found[name] if name in fields else self.default(one, node.span) for name, one in type_.fields}
+        return self.shaped(type_, ordered)

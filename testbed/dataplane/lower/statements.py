@@ -197,7 +197,7 @@ class StatementLowering(CallLowering):
             known = self.constant(case.label)
             if known is None:
                 raise refused(case.label.span, "the label of a switch must be known when compiling")
-            same = self._compared("==", value, self.from_constant(known, type_, case.label.span), case.label.span)
+            same = self.compared("==", value, self.from_constant(known, type_, case.label.span), case.label.span)
             following = Label()
             self.code.append(Branch(same, following, case.label.span))
             self.jump(label)

@@ -13,7 +13,6 @@ Term: TypeAlias = dict[str, Any]
 Atom: TypeAlias = tuple[str, str]  # a header and a field of it; "*" is all of the header
 
 WHOLE = "*"
-_COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
 def field(header: str, name: str) -> Term:

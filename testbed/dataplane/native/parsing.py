@@ -162,7 +162,7 @@ class ParserFunction:
         if tests:
             lines += [f"{stored(bits)} key{i} = {code};" for i, (code, bits) in enumerate(keys)]
         if len(keys) == 1 and widths[0] <= 64 and tests and all(t.kind == "hexstr" and t.mask is None for t in tests):
-            lines += self._switch(tests)
+            lines += self._switch(tests, widths[0])
         else:
             for t in tests:
                 lines += self._test(t, widths)
@@ -170,12 +170,13 @@ class ParserFunction:
         default = next((t.next for t in state.transitions if t.kind == "default"), None)
         return [*lines, self._goto(default)]
 
-    def _switch(self, tests: Sequence[Transition]) -> list[str]:
+    def _switch(self, tests: Sequence[Transition], bits: int) -> list[str]:
         lines, seen = ["switch (key0) {"], set()
         for t in tests:
-            if t.value not in seen:
-                seen.add(t.value)
-                lines += [f"case {t.value:#x}:", f"    {self._goto(t.next)}"]
+            value = int(t.value or 0)
+            if value not in seen and value >> bits == 0:
+                seen.add(value)
+                lines += [f"case {value:#x}:", f"    {self._goto(t.next)}"]
         return [*lines, "default:", "    break;", "}"]
 
     def _test(self, t: Transition, widths: Sequence[int]) -> list[str]:

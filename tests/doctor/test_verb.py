@@ -1,0 +1,128 @@
+"""`testbed doctor`: what is found and what it costs where it is not; it measures once, and again when asked."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import run
+from testbed.doctor import capacity, facts, store
+from testbed.doctor.facts import Fact
+from testbed.emulation.state import runs
+from testbed.errors import MachineLacks, RunFailed
+from testbed.plan.planner import DEFAULT_CAPABILITIES
+
+FINE = Fact("root", True, "uid 0", "no emulation", "run it with sudo", needed=True)
+NICE = Fact("tshark", False, "not installed", "captures cannot be cross-checked", "apt-get install tshark")
+LACKS = Fact("htb", False, "refused by this kernel", "hosts cannot be held back", "another kernel", needed=True)
+MEASURED = replace(DEFAULT_CAPABILITIES, packet_hops_per_s=123_456.0)
+
+
+@pytest.fixture
+def measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows with each measurement, which is none."""
+    made: list[str] = []
+
+    def measure() -> object:
+        made.append("measured")
+        return MEASURED
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(capacity, "measure", measure)
+    return made
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets what is found."""
+    return lambda *found: monkeypatch.setattr(facts, "look", lambda: list(found))
+
+
+def test_it_measures_once_and_again_when_asked(
+    measurements: list[str], machine: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine(FINE, NICE)
+    for arguments, so_far in ((["doctor"], 1), (["doctor"], 1), (["doctor", "--again"], 2)):
+        assert run(arguments) == 0
+        assert len(measurements) == so_far
+    out = capsys.readouterr().out
+    assert "123,456 packet-hops/s" in out
+    assert "captures cannot be cross-checked" in out
+    assert "run it with sudo" not in out, "what is there needs no mending"
+
+
+def test_as_json(measurements: list[str], machine: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    machine(FINE, NICE)
+    assert run(["doctor", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "facts": [asdict(FINE), asdict(NICE)],
+        "capabilities": asdict(MEASURED),
+    }
+    assert len(measurements) == 1
+
+
+def test_what_is_needed_and_lacking_ends_with_3_and_nothing_is_measured(
+    measurements: list[str], machine: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine(FINE, LACKS)
+    assert run(["doctor"]) == 3
+    out = capsys.readouterr().out
+    assert "NEEDED" in out
+    assert "another kernel" in out
+    assert run(["doctor", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["capabilities"] is None
+    assert measurements == []
+
+
+def test_every_lack_has_a_cost_and_a_mend() -> None:
+    found = facts.look()
+    assert len({fact.name for fact in found}) == len(found)
+    for fact in found:
+        assert fact.detail
+        assert fact.found or (fact.cost and fact.mend), fact
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root (network namespaces)")
+def test_looking_leaves_nothing() -> None:
+    def interfaces() -> str:
+        return subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, timeout=10, check=True).stdout
+
+    before = interfaces()
+    facts.look()
+    assert "testbed-probe" not in before + interfaces()
+
+
+def test_a_machine_that_was_measured_is_not_measured_for_a_run(
+    measurements: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert [capacity.capabilities(said.append) for _ in range(2)] == [MEASURED, MEASURED]
+    assert (len(measurements), len(said)) == (1, 1)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(MachineLacks, match="emulation needs root"):
+        capacity.capabilities(said.append)
+    assert store.load_capabilities() == MEASURED
+
+
+def test_a_lack_ends_the_measurement_before_it_begins(machine: Callable[..., None]) -> None:
+    machine(FINE, LACKS)
+    with pytest.raises(MachineLacks, match=r"htb: refused by this kernel \(hosts cannot be held back\)") as caught:
+        capacity.measure()
+    assert caught.value.hint == "another kernel"
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_a_measurement_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RunFailed("ranks [0] did not start")
+
+    monkeypatch.setattr("testbed.run.conductor.Conductor.welcome_ranks", fail)
+    with pytest.raises(RunFailed, match="did not start"):
+        capacity.measure()
+    assert [state for state in runs() if state.record.owner.pid == os.getpid()] == []

@@ -9,10 +9,10 @@ from testbed.dataplane.constants import evaluate
 from testbed.dataplane.lower.context import children
 from testbed.dataplane.lower.frames import BlockInstance, ExternInstance, Frame, TableInstance
 from testbed.dataplane.lower.instances import annotation_text, control_plane_name, enum_name
-from testbed.dataplane.lower.layout import ENUM_BITS
 from testbed.dataplane.lower.program import Lowered
 from testbed.dataplane.lower.tables import DEFAULT_SIZE, key_name
 from testbed.dataplane.p4info_format import Message, to_binary, to_text
+from testbed.dataplane.p4info_types import TypeInfo, bits_of
 
 # The first byte of an id says what it is of (P4Runtime specification, section "P4 object IDs").
 _PREFIXES = {
@@ -105,8 +105,7 @@ class _Writer:
         self._lowered = lowered
         self._ids = _Ids()
         self._message: Message = {"pkg_info": {"arch": "v1model"}}
-        self._types: Message = {}
-        self._has_types = False
+        self._types = TypeInfo(checked)
         self._table_ids: dict[str, int] = {}
 
     def message(self) -> Message:
@@ -122,15 +121,12 @@ class _Writer:
         self._controller_headers()
         self._value_sets()
         for name, type_ in self._lowered.digests:
-            self._has_types = True
-            described: Message = {"preamble": self._preamble("digests", name), "type_spec": self._data_type(type_)}
+            self._types.is_shown = True
+            described: Message = {"preamble": self._preamble("digests", name), "type_spec": self._types.data(type_)}
             self._add("digests", described)
         self._aliases()
-        if self._has_types:
-            self._message["type_info"] = {
-                kind: sorted(one, key=lambda entry: str(entry["key"])) if isinstance(one, list) else one
-                for kind, one in self._types.items()
-            }
+        if self._types.is_shown:
+            self._message["type_info"] = self._types.message()
         return self._message
 
     def _add(self, kind: str, described: Message) -> None:
@@ -188,14 +184,6 @@ class _Writer:
         for one in preambles:
             one["alias"] = next((ending for ending in _endings(one["name"]) if endings[ending] == 1), one["name"])
 
-    def _value_type(self, type_: types.Type) -> Message:
-        """The width of a key or parameter, and the name of its type if that is a new one."""
-        self._has_types = True
-        if isinstance(type_, types.NewType):
-            self._new_type(type_)
-            return {"bitwidth": _bits(type_), "type_name": {"name": type_.declaration.name}}
-        return {"bitwidth": _bits(type_)}
-
     # ---- actions and tables ----
 
     def _actions(self, tables: list[tuple[Frame, TableInstance]]) -> None:
@@ -208,7 +196,9 @@ class _Writer:
             for node in _walk(block.declaration.body) if isinstance(block.declaration, ast.Control) else ():
                 call = self._checked.calls.get(node)
                 # The reference compiler looks for digests among the functions that are called, and leaves this trace.
-                self._has_types = self._has_types or (call is not None and call.kind is CallKind.EXTERN_FUNCTION)
+                self._types.is_shown = self._types.is_shown or (
+                    call is not None and call.kind is CallKind.EXTERN_FUNCTION
+                )
                 called = call.callee if call is not None and call.kind is CallKind.ACTION else None
                 if isinstance(called, ast.Action) and self._is_local(block, called):
                     wanted.add((block.name, called))
@@ -260,7 +250,7 @@ class _Writer:
                     "id": _numbered(parameter.annotations, len(params) + 1),
                     "name": _own_name(parameter),
                     "annotations": [_shown(one) for one in parameter.annotations if one.name not in _OWN_ANNOTATIONS],
-                    **self._value_type(type_),
+                    **self._types.value(type_),
                 }
             )
         return {"preamble": self._preamble("actions", name, action.annotations), "params": params}
@@ -335,7 +325,7 @@ class _Writer:
                     "name": key_name(key),
                     "annotations": [_shown(one) for one in key.annotations if one.name not in _OWN_ANNOTATIONS],
                     "match_type": kind.upper(),
-                    **self._value_type(type_),
+                    **self._types.value(type_),
                 }
             )
         return found
@@ -364,7 +354,7 @@ class _Writer:
         for at, parameter in enumerate(wanted, 1):
             expression = by_name.get(parameter.name) or parameter.default
             value = None if expression is None else evaluate(self._checked, expression, frame.known)
-            bits = _bits(types.substitute(self._checked.type_of(parameter), frame.type_arguments))
+            bits = bits_of(types.substitute(self._checked.type_of(parameter), frame.type_arguments))
             if isinstance(value, int):
                 cut = int(value) & ((1 << bits) - 1)
                 number = _numbered(parameter.annotations, at)
@@ -389,8 +379,8 @@ class _Writer:
                     (_id_of(annotation) for annotation in annotations if annotation.name == "max_group_size"), None
                 )
             case "registers":
-                self._has_types = True
-                described |= {"type_spec": self._data_type(one.type.arguments[0]), "size": sizes[0]}
+                self._types.is_shown = True
+                described |= {"type_spec": self._types.data(one.type.arguments[0]), "size": sizes[0]}
             case "counters" | "meters":
                 described |= {"spec": {"unit": _UNITS[enum_name(one.arguments[1])]}, "size": sizes[0]}
             case _:
@@ -412,7 +402,7 @@ class _Writer:
                         "id": _numbered(part.annotations, at),
                         "name": _own_name(part),
                         "annotations": [_shown(two) for two in part.annotations if two.name not in _OWN_ANNOTATIONS],
-                        **self._value_type(self._checked.type_of(part)),
+                        **self._types.value(self._checked.type_of(part)),
                     }
                 )
             # The reference compiler numbers these by the name of the type, and shows the annotation's.
@@ -430,71 +420,6 @@ class _Writer:
                     size = evaluate(self._checked, one.size, frame.known)
                     preamble = self._preamble("value_sets", name, one.annotations)
                     self._add("value_sets", {"preamble": preamble, "match": _set_fields(type_), "size": size})
-
-    # ---- types ----
-
-    def _data_type(self, type_: types.Type) -> Message:
-        match type_:
-            case types.Bits(width, is_signed):
-                return {"bitstring": {"int" if is_signed else "bit": {"bitwidth": width}}}
-            case types.Varbits(width):
-                return {"bitstring": {"varbit": {"max_bitwidth": width}}}
-            case types.Bool():
-                return {"bool": {}}
-            case types.Error():
-                self._types["error"] = {"members": list(self._checked.errors)}
-                return {"error": {}}
-            case types.Tuple(elements):
-                return {"tuple": {"members": [self._data_type(one) for one in elements]}}
-            case types.NewType():
-                self._new_type(type_)
-                return {"new_type": {"name": type_.declaration.name}}
-            case types.EnumType():
-                return self._enum(type_)
-            case types.StructType():
-                name = type_.declaration.name
-                members: list[Message] = [{"name": key, "type_spec": self._data_type(one)} for key, one in type_.fields]
-                if type_.kind is ast.StructKind.HEADER:
-                    plain = [{"name": one["name"], "type_spec": one["type_spec"].get("bitstring")} for one in members]
-                    self._entry("headers", name, {"members": plain})
-                    return {"header": {"name": name}}
-                self._entry("structs", name, {"members": members})
-                return {"struct": {"name": name}}
-        return {}
-
-    def _enum(self, type_: types.EnumType) -> Message:
-        name = type_.declaration.name
-        if type_.underlying is None:
-            self._entry("enums", name, {"members": [{"name": one.name} for one in type_.declaration.members]})
-            return {"enum": {"name": name}}
-        bits = type_.underlying.width
-        members: list[Message] = []
-        for one in type_.declaration.members:
-            value = self._checked.constant(one)
-            if isinstance(value, int):
-                cut = value & ((1 << bits) - 1)
-                members.append({"name": one.name, "value": cut.to_bytes((bits + 7) // 8, "big")})
-        self._entry("serializable_enums", name, {"underlying_type": {"bitwidth": bits}, "members": members})
-        return {"serializable_enum": {"name": name}}
-
-    def _new_type(self, type_: types.NewType) -> None:
-        annotation = ast.annotation(type_.declaration, "p4runtime_translation")
-        if annotation is None or not annotation.expressions:
-            self._entry("new_types", type_.declaration.name, {"original_type": self._data_type(type_.underlying)})
-            return
-        uri = annotation.expressions[0]
-        translated: Message = {"uri": uri.value if isinstance(uri, ast.StringLiteral) else annotation.text}
-        width = annotation.expressions[1] if len(annotation.expressions) > 1 else None
-        if isinstance(width, ast.IntLiteral):
-            translated["sdn_bitwidth"] = width.value
-        else:
-            translated["sdn_string"] = {}
-        self._entry("new_types", type_.declaration.name, {"translated_type": translated})
-
-    def _entry(self, kind: str, name: str, value: Message) -> None:
-        entries = self._types.setdefault(kind, [])
-        if all(one["key"] != name for one in entries):
-            entries.append({"key": name, "value": value})
 
 
 def _frame(block: BlockInstance) -> Frame:
@@ -535,21 +460,16 @@ def _data_parameters(action: ast.Action) -> list[ast.Parameter]:
     return [one for one in action.parameters if one.direction is ast.Direction.NONE]
 
 
-def _bits(type_: types.Type) -> int:
-    plain = types.plain(type_)
-    if isinstance(plain, types.EnumType | types.Error):
-        return ENUM_BITS
-    return types.width_bits(plain) or 0
-
-
 def _set_fields(type_: types.Type) -> list[Message]:
     """What is matched in a value set."""
     element = type_.element if isinstance(type_, types.Set) else type_
     if isinstance(element, types.StructType):
         return [
-            {"id": at, "name": name, "bitwidth": _bits(one), "match_type": "EXACT"}
+            {"id": at, "name": name, "bitwidth": bits_of(one), "match_type": "EXACT"}
             for at, (name, one) in enumerate(element.fields, 1)
         ]
     if isinstance(element, types.Tuple):
-        return [{"id": at, "bitwidth": _bits(one), "match_type": "EXACT"} for at, one in enumerate(element.elements, 1)]
-    return [{"id": 1, "bitwidth": _bits(element), "match_type": "EXACT"}]
+        return [
+            {"id": at, "bitwidth": bits_of(one), "match_type": "EXACT"} for at, one in enumerate(element.elements, 1)
+        ]
+    return [{"id": 1, "bitwidth": bits_of(element), "match_type": "EXACT"}]

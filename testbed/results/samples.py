@@ -24,7 +24,7 @@ class IterationRow:
     wrong: int
     nmse: float
     retransmitted: int
-    timeouts: int
+    timeouts: int | None  # None: the kernel does not tell
     cpu_ns: int  # real time
 
 

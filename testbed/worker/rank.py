@@ -192,8 +192,8 @@ class Rank:
         self._state = _State.SERVING
         late = self._driver.take_late_ns()
         counters = self._driver.counters()
-        since = {name: counters[name] - before for name, before in self._reported.items()}
-        self._reported = {name: counters[name] for name in self._reported}
+        since = {name: counters[name] - before for name, before in self._reported.items() if name in counters}
+        self._reported |= {name: counters[name] for name in since}
         wrong, nmse = self._workload.check([self._inputs[rank] for rank in range(len(self._inputs))], self._buffer)
         self._workload.apply(self._number, self._layers)
         self._notice(
@@ -206,7 +206,7 @@ class Rank:
             wrong=wrong,
             nmse=nmse,
             retransmitted=since["retransmitted_packets"],
-            timeouts=since["timeouts"],
+            timeouts=since.get("timeouts"),
             cpu_ns=self._cpu_ns,
             late_p50_ns=_percentile(late, 50),
             late_p99_ns=_percentile(late, 99),

@@ -172,10 +172,14 @@ class TcpCarrier:
         return []
 
     def counters(self) -> dict[str, int]:
-        """Cumulative; packets are the kernel's segments, `frame_bytes` computed from them."""
+        """Cumulative; packets are the kernel's segments, `frame_bytes` computed from them.
+
+        There are no `timeouts` where the kernel does not tell of them (before Linux 6.7).
+        """
         totals = dict.fromkeys(
             ("sent_packets", "received_packets", "retransmitted_packets", "timeouts", "sent_bytes", "frame_bytes"), 0
         )
+        tells_timeouts = True
         for connection in self._connections.values():
             info = connection.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
             segments, sent_bytes = _U32.unpack_from(info, _SEGMENTS_OUT)[0], _U64.unpack_from(info, _BYTES_SENT)[0]
@@ -186,6 +190,10 @@ class TcpCarrier:
             totals["frame_bytes"] += sent_bytes + segments * (TCP_HEADERS_BYTES + FCS_BYTES)
             if len(info) >= _TOTAL_RTO + _U16.size:
                 totals["timeouts"] += _U16.unpack_from(info, _TOTAL_RTO)[0]
+            else:
+                tells_timeouts = False
+        if not tells_timeouts:
+            del totals["timeouts"]
         return totals | {"received_bytes": self._received_bytes}
 
     def close(self) -> None:

@@ -67,6 +67,13 @@ class ChecksumLowering(ControlLowering):
             calculation=calculation,
             verify=is_verify,
             update=not is_verify,
-            if_cond=condition if condition["type"] == "expression" else terms.expression(condition),
+            if_cond=_condition(condition),
         )
         return None
+
+
+def _condition(term: Term) -> Term | None:
+    """A condition as BMv2 wants it: none where it always holds."""
+    if term["type"] == "bool":
+        return None if term["value"] else terms.operation("==", terms.number(0), terms.number(1))
+    return term if term["type"] == "expression" else terms.expression(term)

@@ -40,7 +40,7 @@ class ParserFunction:
         head = _HEAD.splitlines()
         if looping:
             head.append("    unsigned turns = 0;")
-        head += ["    (void)s;", f"    goto {self._labels[start]};", ""]
+        head += ["    (void)s, (void)left;", f"    goto {self._labels[start]};", ""]
         if self._errors or looping:
             body.append("stop:")
         body.append("    c->progress.payload = (uint32_t)(frame - packet->data);")

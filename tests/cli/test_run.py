@@ -184,7 +184,7 @@ def test_what_is_captured_is_roce_without_a_fault(tmp_path: Path) -> None:
 )
 def test_roce_recovers_and_every_packet_is_accounted_for(impairment: str, counter: str, tmp_path: Path) -> None:
     links = [{**SMALL["links"][0], impairment: "4%"}]
-    with Run(tmp_path, links=links, workload={"size": "64KiB"}, transport={"kind": "roce", "mtu": 512}) as run:
+    with Run(tmp_path, links=links, workload={"iterations": 2}, transport={"kind": "roce", "mtu": 256}) as run:
         result = measured(run)
     assert result["packets"][counter] > 0
     assert (result["packets"]["retransmitted"] > 0) == (impairment != "duplicate")

@@ -145,12 +145,13 @@ class RunState:
 
     def remove(self) -> None:
         """Forget the run: the last step, when all else is gone. Its record goes last, and an empty root with it."""
-        for entry in self.directory.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            elif entry.name != "run.json":
-                entry.unlink(missing_ok=True)
-        shutil.rmtree(self.directory)
+        with contextlib.suppress(FileNotFoundError):  # another clean-up was quicker
+            for entry in self.directory.iterdir():
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry, ignore_errors=True)
+                elif entry.name != "run.json":
+                    entry.unlink(missing_ok=True)
+            shutil.rmtree(self.directory)
         with contextlib.suppress(OSError):
             self.directory.parent.rmdir()
 

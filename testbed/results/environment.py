@@ -16,7 +16,7 @@ from typing import Any
 from testbed import __version__
 
 VARIABLES = ("LANG", "LC_ALL", "TZ", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-PACKAGES = ("mininet", "networkx", "numpy", "os-ken", "pydantic", "pyroute2", "PyYAML", "scikit-learn")
+PACKAGES = ("mininet", "numpy", "os-ken", "pydantic", "PyYAML", "scikit-learn")
 TOOLS: Mapping[str, Sequence[str]] = {
     "ovs-vswitchd": ("--version",),
     "tc": ("-V",),

@@ -150,9 +150,9 @@ class Result(Part):
     wrong: int | None
     nmse: float | None
     missing_bytes: int | None
-    packets: Packets
-    bytes_on_wire: int
-    payload_bytes: int
+    packets: Packets | None = Field(description="null where the run did not end as planned: nothing was counted")
+    bytes_on_wire: int | None
+    payload_bytes: int | None
     wall_s: float
     setup_s: float
     teardown_s: float

@@ -68,7 +68,10 @@ def _overview(records: Sequence[RunRecord], detailed: int) -> str:
         cct = result.cct_ns
         figures = [_time(cct.mean), _time(cct.p50), _time(cct.p95), _time(cct.p99)]
         figures += [significant(bound_ratio(result)), gigabytes_per_s(result.busbw_bps.ring)]
-        figures += ["–" if result.wrong is None else f"{result.wrong:,}", f"{result.packets.retransmitted:,}"]
+        figures += [
+            "–" if result.wrong is None else f"{result.wrong:,}",
+            "–" if result.packets is None else f"{result.packets.retransmitted:,}",
+        ]
         right = "".join(f"<td>{escape(figure)}</td>" for figure in figures)
         rows.append(f'<tr>{left}<td class="left">{link}</td><td class="left">{_badge(result)}</td>{right}</tr>')
     table = f'<div class="scroll"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
@@ -103,7 +106,7 @@ def _run(record: RunRecord, anchor: str, *, alone: bool) -> str:
         _reasons(result),
         _tiles(result),
         *_figures(record),
-        _note(f"Packets of the job: {packets_text(result)}.") if result.packets.sent else "",
+        _note(f"Packets of the job: {packets_text(result)}.") if result.packets and result.packets.sent else "",
         *(_note(note) for note in result.notes),
         _folded("Spec", record.text("spec.yaml")),
         _folded("Environment", record.text("environment.json")),
@@ -180,7 +183,7 @@ def _tiles(result: Result) -> str:
         )
     if result.wrong is not None:
         tiles.append(("Wrong elements", f"{result.wrong:,}", "in all measured iterations"))
-    if result.packets.sent:
+    if result.packets and result.packets.sent:
         tiles.append(("Retransmitted", f"{result.packets.retransmitted:,}", f"of {result.packets.sent:,} packets sent"))
     cells = []
     for name, value, more in tiles:

@@ -59,7 +59,8 @@ def make_result(
     factor = bus_factors(workload.collective, algorithm, ranks) if workload and ranks else model.BusFactor()
     asked = workload.iterations if workload else 0
     wrong = sum(row.wrong for row in measured)
-    verdict = judge(samples.evidence, samples.packets, measured=len(times), asked=asked, wrong=wrong)
+    counted = samples.status == "ok"
+    verdict = judge(samples.evidence, samples.packets, measured=len(times), asked=asked, wrong=wrong, finished=counted)
     return model.Result(
         name=spec.name,
         run_id=run_id,
@@ -83,9 +84,9 @@ def make_result(
         wrong=wrong if workload and measured else None,
         nmse=statistics.mean([t.nmse for t in times]) if workload and times else None,
         missing_bytes=sum(row.missing_bytes for row in measured) if measured else None,
-        packets=model.Packets(**asdict(samples.packets)),
-        bytes_on_wire=samples.bytes_on_wire,
-        payload_bytes=samples.payload_bytes,
+        packets=model.Packets(**asdict(samples.packets)) if counted else None,
+        bytes_on_wire=samples.bytes_on_wire if counted else None,
+        payload_bytes=samples.payload_bytes if counted else None,
         wall_s=samples.wall_s,
         setup_s=samples.setup_s,
         teardown_s=samples.teardown_s,
@@ -95,7 +96,7 @@ def make_result(
         point=dict(point or {}),
         dtype=workload.dtype if workload else None,
         root=workload.root if workload and workload.collective == "broadcast" else None,
-        timeouts=sum(row.timeouts for row in measured) if measured else None,
+        timeouts=_timeouts(measured),
         incomplete_iterations=left_out,
         background=_background(samples.links, plan) if plan else None,
         rtt=tuple(model.RttEntry(**asdict(probe)) for probe in samples.evidence.rtt),
@@ -175,6 +176,12 @@ def _required_ranks(spec: Spec, measured: Sequence[IterationRow], ranks: int | N
             return frozenset()
         killed.update((worker,) if isinstance(worker, int) else worker or ())
     return everyone - killed
+
+
+def _timeouts(rows: Sequence[IterationRow]) -> int | None:
+    """Of all rows; None without any, or where one does not know."""
+    known = [row.timeouts for row in rows if row.timeouts is not None]
+    return sum(known) if rows and len(known) == len(rows) else None
 
 
 def _background(links: Iterable[LinkRow], plan: Plan) -> model.Background:

@@ -206,7 +206,8 @@ def _details(result: Result) -> list[RenderableType]:
         lines.add_row("", f"{points} us")
         lines.add_row("exposed", f"p50 {microseconds(result.exposed_ns.p50)} us (last start to last end)")
     lines.add_row("packets", packets_text(result))
-    lines.add_row("wire", f"{result.bytes_on_wire:,} B in frames for {result.payload_bytes:,} B of payload")
+    if result.bytes_on_wire is not None:
+        lines.add_row("wire", f"{result.bytes_on_wire:,} B in frames for {result.payload_bytes:,} B of payload")
     if result.missing_bytes:
         lines.add_row("missing", f"{result.missing_bytes:,} B; nmse {significant(result.nmse)}")
     for note in result.notes:
@@ -217,6 +218,8 @@ def _details(result: Result) -> list[RenderableType]:
 def packets_text(result: Result) -> str:
     """The counts that must balance, then those that are part of others; zeros of the rarer ones are left out."""
     p = result.packets
+    if p is None:
+        return "not counted"
     counts: Mapping[str, int] = {
         "duplicated": p.duplicated,
         "lost on links": p.dropped_loss,

@@ -9,6 +9,7 @@ asks for and the verdict is the worst of them. CPU use is no evidence and is nev
 | measured minus modelled RTT on the idle network | over 10 % of the base RTT | |
 | a rate that measures off | | by 3 % or more |
 | wrong values over a reliable transport | | any |
+| a run that failed or was interrupted | | always |
 | a drop outside a modelled queue; unbalanced packet counts; shaping read back wrong | | any |
 | a controller or switch that died; a time that could not be dilated | any | |
 | no iteration measured, where some were asked for | | always |
@@ -66,6 +67,7 @@ class Case:
     measured: int
     asked: int
     wrong: int  # elements that a reliable transport did not bring right
+    finished: bool  # whether the run ended as planned
 
 
 SENTENCES = {
@@ -78,14 +80,17 @@ SENTENCES = {
     "shaping": "what was read back is not the shaping that was asked for: {where}",
     "lost": "died while traffic went on: {where}",
     "undilated": "could not be slowed down with the network: {where}",
+    "unfinished": "the run did not end as planned, so its packets were not counted",
     "wrong-values": "{value:,.0f} elements are not what the collective must give",
     "no-iterations": "none of the {limit:.0f} iterations asked for was measured",
 }
 
 
-def judge(evidence: Evidence, packets: PacketTotals, *, measured: int, asked: int, wrong: int = 0) -> Verdict:
+def judge(
+    evidence: Evidence, packets: PacketTotals, *, measured: int, asked: int, wrong: int = 0, finished: bool = True
+) -> Verdict:
     """The verdict on a run of which `measured` of the `asked` iterations count (`asked` = 0: none were asked for)."""
-    case = Case(evidence, packets, measured, asked, wrong)
+    case = Case(evidence, packets, measured, asked, wrong, finished)
     reasons = tuple(reason for rule in RULES for reason in rule(case))
     levels = {reason.level for reason in reasons}
     value: Value = "invalid" if "invalid" in levels else "suspect" if levels else "valid"
@@ -169,6 +174,12 @@ def wrong_rule(case: Case) -> Iterator[Reason]:
         yield Reason("wrong-values", "invalid", case.wrong, 0)
 
 
+def finished_rule(case: Case) -> Iterator[Reason]:
+    """What was measured before the run broke off stays, but nothing has proved it."""
+    if not case.finished:
+        yield Reason("unfinished", "invalid", 1, 0)
+
+
 def measured_rule(case: Case) -> Iterator[Reason]:
     """A run that measured nothing of what it was asked to has nothing to be valid."""
     if case.asked and not case.measured:
@@ -185,6 +196,7 @@ RULES: tuple[Callable[[Case], Iterator[Reason]], ...] = (
     lost_rule,
     dilation_rule,
     wrong_rule,
+    finished_rule,
     measured_rule,
 )
 

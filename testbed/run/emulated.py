@@ -66,7 +66,7 @@ class EmulatedRun:
         began = time.monotonic()
         status: Status = "ok"
         error: TestbedError | None = None
-        with uninterrupted():
+        with uninterrupted() as came:
             try:
                 with interruptible():
                     self._measure(began)
@@ -83,6 +83,8 @@ class EmulatedRun:
                 self._salvage()
             problems = self._take_down()
             ended = time.monotonic()
+            if came and error is None:
+                error = Interrupted("interrupted while the network was taken down, when all was measured")
         if problems:
             self._directory.event("teardown", problems=problems)
         measured = self._iterations.measured if self._iterations else None

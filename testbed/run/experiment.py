@@ -7,12 +7,13 @@ run that fails does not keep the others from running; an interrupt does.
 import secrets
 from dataclasses import dataclass, replace
 from datetime import datetime
+from importlib.util import find_spec
 from os import environ
 from pathlib import Path
 from typing import Protocol
 
 from testbed.emulation.state import RunState
-from testbed.errors import ExpectationRefuted, Interrupted, InvalidMeasurement, TestbedError, UsageError
+from testbed.errors import ExpectationRefuted, Interrupted, InvalidMeasurement, MachineLacks, TestbedError, UsageError
 from testbed.plan.model import Capabilities, Plan
 from testbed.plan.network import endpoint_path
 from testbed.plan.planner import plan as make_plan
@@ -69,6 +70,7 @@ def run_experiment(
     strict: bool = False,
 ) -> Outcome:
     """Run every point. Raises UsageError where the directory cannot be had; failures of runs are in the outcome."""
+    _check_machine(experiment)
     directory, several = _directory(experiment, out), len(experiment.points) > 1
     records: list[RunRecord] = []
     ending: TestbedError | None = None
@@ -85,6 +87,15 @@ def run_experiment(
     records.sort(key=lambda record: record.path)  # as written, not as they were run
     judgements = judge_expectations(experiment.spec.expect, records)
     return Outcome(directory, tuple(record.result for record in records), tuple(judgements), ending, strict)
+
+
+def _check_machine(experiment: Experiment) -> None:
+    """Raises MachineLacks for what the runs need and this machine has not."""
+    models = {point.spec.workload.gradients for point in experiment.points if point.spec.workload}
+    if "digits-mlp" in models and find_spec("sklearn") is None:
+        raise MachineLacks(
+            "gradients: digits-mlp needs scikit-learn, which is not installed", hint="pip install scikit-learn"
+        )
 
 
 def _directory(experiment: Experiment, out: Path | None) -> Path:

@@ -28,11 +28,12 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Within, signals are ignored: for clean-up, which has limits of its own."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
+def uninterrupted() -> Iterator[list[int]]:
+    """Within, signals end nothing: for clean-up, which has limits of its own. Gives those that came, as they come."""
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _frame: came.append(number)) for number in SIGNALS}
     try:
-        yield
+        yield came
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

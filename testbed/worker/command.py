@@ -1,7 +1,8 @@
 """A rank whose workload is the user's own program: started at the release, its JSON lines reported, its end told.
 
 A line `{"iteration": 0, "start_ns": 1, "end_ns": 2}` on its standard output (instants of CLOCK_MONOTONIC, as Python's
-`time.monotonic_ns()` gives them) becomes a row; everything else it prints goes to this process's standard error.
+`time.monotonic_ns()` gives them) becomes a row; everything else it prints, rows that end before they start too, goes to
+this process's standard error.
 """
 
 import contextlib
@@ -25,6 +26,7 @@ MASTER_PORT = 5000  # one of the job's ports, so that the meeting of the ranks c
 _ROW_KEYS = ("iteration", "start_ns", "end_ns")
 _CHUNK_BYTES = 1 << 16
 _GRACE_S = 2.0
+_MOST = 1 << 63  # of a number in a row
 
 
 def command_line(command: str | Sequence[str]) -> list[str]:
@@ -156,7 +158,12 @@ class CommandRank:
     def _take_line(self, line: bytes) -> None:
         with contextlib.suppress(ValueError):
             row = json.loads(line)
-            if isinstance(row, dict) and all(type(row.get(key)) is int for key in _ROW_KEYS):
+            if (
+                isinstance(row, dict)
+                and all(type(row.get(key)) is int for key in _ROW_KEYS)
+                and 0 <= row["iteration"] < _MOST
+                and 0 <= row["start_ns"] <= row["end_ns"] < _MOST
+            ):
                 self._rows.append({key: row[key] for key in _ROW_KEYS})
                 return
         self._log(line)

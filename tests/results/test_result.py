@@ -201,7 +201,8 @@ def test_the_shipped_schema_is_that_of_the_model() -> None:
 def test_a_failed_run_says_why_and_is_not_valid() -> None:
     result = _failed_before_the_plan()
     assert (result.status, result.failure, result.time_dilation) == ("failed", "ovsdb did not start", None)
-    assert [r.code for r in result.verdict.reasons] == ["no-iterations"]
+    assert [r.code for r in result.verdict.reasons] == ["unfinished", "no-iterations"]
+    assert (result.packets, result.bytes_on_wire, result.payload_bytes) == (None, None, None), "nobody counted"
 
 
 def test_a_newer_result_is_read_with_its_additions() -> None:

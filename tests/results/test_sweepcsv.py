@@ -22,7 +22,7 @@ def test_one_row_a_run(tmp_path: Path) -> None:
         (r["transport.kind"], r["w"], r["loss"], r["repeat"], r["run"], r["status"], r["verdict"]) for r in rows
     ] == [
         ("roce", '{"kind": "ring"}', "", "0", "p0-r0", "ok", "valid"),
-        ("tcp", "", "", "1", "p0-r1", "interrupted", "valid"),
+        ("tcp", "", "", "1", "p0-r1", "interrupted", "invalid"),
         ("", "", "1%", "0", "p1-r0", "failed", "invalid"),
     ]
     assert [(r["cct_ns.n"], r["cct_ns.mean"], r["packets.sent"]) for r in rows] == [

@@ -13,6 +13,14 @@ REFUSED = {
         {"apply": "for (bit<8> i = 0; i < h.k.a; i = i + 1) { h.k.b = 1; }"},
         "unrolls loops",
     ),
+    "calls that double": (
+        {
+            "top": "void f0(inout bit<8> x) { x = x + 1; }"
+            + "".join(f"void f{n + 1}(inout bit<8> x) {{ f{n}(x); f{n}(x); }}" for n in range(30)),
+            "apply": "f30(h.k.a);",
+        },
+        "more than 50000 statements",
+    ),
     "table applied twice": (
         {"members": "table t { key = { h.k.a: exact; } actions = { NoAction; } }", "apply": "t.apply(); t.apply();"},
         "applied in more than one place",

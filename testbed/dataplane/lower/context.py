@@ -14,6 +14,7 @@ from testbed.dataplane.lower.layout import Layout
 from testbed.dataplane.lower.terms import Term
 from testbed.dataplane.lower.values import Struct, scalars_of
 
+MAX_STATEMENTS = 50_000  # of a program in which all calls and loops are put in place: calls of calls double quickly
 _EFFECTS = frozenset(
     {CallKind.FUNCTION, CallKind.ACTION, CallKind.EXTERN_FUNCTION, CallKind.EXTERN_METHOD, CallKind.TABLE}
 )
@@ -74,6 +75,7 @@ class Context:
     conditionals: Numbered = field(default_factory=Numbered)
     profiles: Numbered = field(default_factory=Numbered)
     externs: list[ExternInstance] = field(default_factory=list)
+    spent: int = 0
     digests: list[tuple[str, types.Type]] = field(default_factory=list)  # names and types of what is sent
     _field_lists: dict[int, dict[str, Any]] = field(default_factory=dict)
     _effects: dict[ast.Node, bool] = field(default_factory=dict)
@@ -83,6 +85,12 @@ class Context:
         """The program's name for what has no name of its own."""
         assert self.checked.main is not None
         return PurePath(self.checked.main.span.source.path).stem
+
+    def spend(self, span: Span) -> None:
+        """Count a statement or instance, each as often as it is put in place."""
+        self.spent += 1
+        if self.spent > MAX_STATEMENTS:
+            raise refused(span, f"with calls and loops put in place there are more than {MAX_STATEMENTS} statements")
 
     def has_effects(self, node: ast.Node) -> bool:
         """Whether evaluating `node` may change what another expression reads."""

@@ -61,6 +61,7 @@ def make(
         one.parameter: evaluate(context.checked, one.value, frame.known) for one in call.passed if one.value is not None
     }
     if isinstance(call.callee, ast.Parser | ast.Control):
+        context.spend(span)
         known: dict[ast.Node, Constant] = {key: value for key, value in values.items() if value is not None}
         missing = [key.name for key, value in values.items() if value is None]
         if missing:

@@ -66,15 +66,17 @@ static void forget_begun(struct link *link)
     link->begun_count--;
 }
 
-static void remember_begun(struct link *link, uint32_t bytes, int64_t at_ns)
+/* The service of a packet that waited begins at `at_ns`. */
+static void remember_begun(struct link *link, const struct packet *packet, int64_t at_ns)
 {
+    struct link_begun begun = {at_ns, packet->length};
     if (link->begun_count == LINK_BEGUN_PACKETS)
         forget_begun(link);
-    link->begun[(link->begun_first + link->begun_count++) % LINK_BEGUN_PACKETS] = (struct link_begun){at_ns, bytes};
-    link->begun_bytes += bytes;
+    link->begun[(link->begun_first + link->begun_count++) % LINK_BEGUN_PACKETS] = begun;
+    link->begun_bytes += begun.bytes;
 }
 
-/* The bytes that were queued at an arrival, which is not before the last one. */
+/* The bytes that were queued at an arrival; if it was before the last one, then at that. */
 static uint64_t queued_at(struct link *link, int64_t arrived_ns)
 {
     while (link->begun_count && link->begun[link->begun_first].at_ns <= arrived_ns)
@@ -130,9 +132,9 @@ static void propagate(struct link *link, struct packet *packet, int64_t at_ns)
         arrival_ns += (int64_t)random_below(draw(link, RANDOM_JITTER), range_ns) - of->jitter_ns;
         arrival_ns = arrival_ns < at_ns ? at_ns : arrival_ns;
     }
-    if (!of->reorder && arrival_ns < link->last_out_ns)
-        arrival_ns = link->last_out_ns;
-    link->last_out_ns = arrival_ns;
+    if (!of->reorder && arrival_ns < link->last_arrival_ns)
+        arrival_ns = link->last_arrival_ns;
+    link->last_arrival_ns = arrival_ns;
     packet->due_ns = arrival_ns;
     eventq_schedule(link->events, &packet->event, arrival_ns);
     if (of->duplicate && random_chance(draw(link, RANDOM_DUPLICATE), of->duplicate)) {
@@ -160,8 +162,6 @@ static void serve(struct link *link, struct packet *packet, int64_t start_ns)
     packet->run = link->run;
     packet->run_bits = link->run_bits;
     link->free_ns = start_ns + duration_ns;
-    if (start_ns > link->last_in_ns)
-        remember_begun(link, packet->length, start_ns);
     link->in_service = packet;
     link->in_service_lost = lost(link);
     link->service_end.inward = !link->in_service_lost;
@@ -180,8 +180,6 @@ void link_send(struct link *link, struct packet *packet, int64_t arrived_ns)
         packet_free(link->pool, packet);
         return;
     }
-    arrived_ns = arrived_ns > link->last_in_ns ? arrived_ns : link->last_in_ns;
-    link->last_in_ns = arrived_ns;
     uint64_t queued = queued_at(link, arrived_ns);
     bool waits = link->in_service || arrived_ns < link->free_ns;
     if (waits && !of->never_drops && queued + packet->length > of->queue_bytes) {
@@ -203,6 +201,7 @@ void link_send(struct link *link, struct packet *packet, int64_t arrived_ns)
         packet_append(&link->queue, packet);
         link->queued_bytes += packet->length;
     } else if (waits) {
+        remember_begun(link, packet, link->free_ns);
         serve(link, packet, link->free_ns);
     } else {
         link->remainder = 0;
@@ -221,6 +220,7 @@ static void on_service_end(struct event *event, int64_t at_ns)
     link->in_service = NULL;
     if (next) {
         link->queued_bytes -= next->length;
+        remember_begun(link, next, at_ns);
         serve(link, next, at_ns);
     }
     if (done_lost) {

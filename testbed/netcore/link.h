@@ -23,7 +23,7 @@
 #define WIRE_OVERHEAD_BYTES 24     /* FCS 4, preamble and start 8, gap 12 (IEEE 802.3) */
 #define RATE_RUN_PACKETS 16        /* a rate is measured over at least this many packets sent back to back ... */
 #define RATE_RUN_NS INT64_C(5000000) /* ... and this long, so that a late wake-up of 50 us is at most 1 % of it */
-#define LINK_BEGUN_PACKETS 4096 /* a power of two; at 1 Gb/s 48 ms of full-sized packets. More, and the queue seems shorter */
+#define LINK_BEGUN_PACKETS 4096 /* a power of two; at 1 Gb/s 50 ms of 1500 B; of more, the oldest are forgotten */
 #define LINK_LONGEST_NS (INT64_C(1) << 60) /* 36 years: a delay or jitter that can be added to any clock */
 
 struct link_parameters {
@@ -73,7 +73,7 @@ struct link_rate_meter {
     int64_t span_ns;
 };
 
-/* A service that began after the last arrival: to a packet that arrived before, its packet was still queued. */
+/* A service that began while no packet came: to one that arrived before but comes after, its packet was still queued. */
 struct link_begun {
     int64_t at_ns;
     uint32_t bytes;
@@ -99,8 +99,7 @@ struct link {
     struct event service_end;
     uint64_t remainder; /* of the last serialisation time, in 1 / rate ns */
     int64_t free_ns; /* when the last serialisation ended, or will */
-    int64_t last_in_ns;  /* the latest arrival at this end ... */
-    int64_t last_out_ns; /* ... and at the far one */
+    int64_t last_arrival_ns; /* at the far end */
     int64_t busy_ns;
     uint32_t run;
     uint64_t run_bits;

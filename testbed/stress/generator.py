@@ -1,7 +1,8 @@
 """Background traffic: one process (`python -m testbed.stress.generator`) with sockets in the hosts' namespaces.
 
 Each flow's bursts leave at absolute instants, so that being late once does not slow the flow down. A burst that falls
-due while the host still holds the one before it back is skipped, as a full send queue drops it. Sinks count. The run
+due while the host still holds the one before it back is skipped, as a full send queue drops it. A packet's first eight
+bytes are its number in its flow, so that no two are alike and one is known again behind a switch. Sinks count. The run
 says `{"op": "start", "at_ns": …}` (CLOCK_MONOTONIC at model time zero) and ends with the request `stop`, whose answer
 tells for each flow what was asked for, sent and received.
 """
@@ -13,6 +14,7 @@ import json
 import select
 import signal
 import socket
+import struct
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -33,6 +35,7 @@ from testbed.worker.nic import can_segment, udp_socket
 
 FIRST_PORT, PORTS = 9000, 1000  # UDP; never the job's
 _SLOTS = 16
+_NUMBER = struct.Struct("<Q")  # the low bytes first: those that a shorter packet has
 
 
 @dataclass(slots=True)
@@ -48,6 +51,7 @@ class _Source:
     unsent: int = 0
     asked_bytes: int = 0
     sent_bytes: int = 0
+    sent_packets: int = 0
     skipped_bursts: int = 0
 
 
@@ -72,7 +76,7 @@ class Generator:
         self._late_ns = 0
         for index, flow in enumerate(flows(plan.spec.traffic, plan.spec.seed)):
             self._open(flow, FIRST_PORT + index % PORTS, plan, netns)
-        self._payload = memoryview(bytes(netcore.MAX_DATAGRAM_BYTES))
+        self._payload = memoryview(bytearray(netcore.MAX_DATAGRAM_BYTES + _NUMBER.size))
         self._by_descriptor = {source.socket.fileno(): index for index, source in enumerate(self._sources)}
         self._channel = Channel.connect(control, "generator", name="generator")  # when all is open
 
@@ -150,6 +154,8 @@ class Generator:
         while source.unsent:
             burst_left = (source.unsent - 1) % source.flow.burst_bytes + 1  # a run never spans two bursts of odd size
             size = min(most, source.unsent if source.flow.burst_bytes == packet_bytes else burst_left)
+            for number, offset in enumerate(range(0, size, packet_bytes), source.sent_packets):
+                _NUMBER.pack_into(self._payload, offset, number)
             try:
                 sent = netcore.send_segments(
                     source.socket.fileno(),
@@ -167,6 +173,7 @@ class Generator:
                 return
             source.unsent -= sent
             source.sent_bytes += sent
+            source.sent_packets += -(-sent // packet_bytes)
 
     def _count(self, sink: _Sink) -> None:
         for _, size, segment_bytes, *_ in netcore.receive_segments(sink.socket.fileno(), self._slots):

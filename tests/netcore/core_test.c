@@ -287,6 +287,147 @@ static void test_an_earlier_arrival_is_served_as_of_then_but_behind_what_has_lef
     bench_free(bench);
 }
 
+static void test_a_late_packet_meets_the_queue_of_its_arrival(void)
+{
+    /* 8 us each; room for two beside the packet in service. All but the last are handed over long after they arrived. */
+    struct link_parameters parameters = {.rate_bps = GBPS, .queue_bytes = 2 * 976, .ecn = true};
+    parameters.ecn_min_bytes = parameters.ecn_max_bytes = 976;
+    struct bench *bench = bench_new(parameters, 1, 0);
+    const struct link_counts *counts = &bench->link.counts[LINK_ALL];
+    send_arrived(bench, 976, 0, 100000, 0);     /* served from 0 to 8000 */
+    send_arrived(bench, 976, 1, 100000, 1000);  /* waits until 8000, */
+    send_arrived(bench, 976, 2, 100000, 2000);  /* and this one until 16000, behind one: at min, so not marked */
+    send_arrived(bench, 976, 3, 100000, 7999);  /* two wait: no room */
+    CHECK(counts->dropped_queue == 1 && counts->ecn_marked == 0 && bench->link.max_queued_bytes == 2 * 976);
+    send_arrived(bench, 976, 4, 100000, 8000);  /* 1 has gone into service: room behind 2 */
+    send_arrived(bench, 976, 5, 100000, 15999); /* 2 and 4 wait: no room */
+    CHECK(counts->dropped_queue == 2 && counts->ecn_marked == 0);
+    send_arrived(bench, 975, 6, 100000, 31999); /* all but 4, in service until 32000, have left */
+    send_arrived(bench, 976, 7, 100000, 90000); /* long idle: served at once, until 98000 */
+    send_arrived(bench, 976, 8, 100000, 91000); /* nothing waits but this */
+    send_arrived(bench, 976, 9, 100000, 100000);
+    CHECK(counts->dropped_queue == 2 && counts->ecn_marked == 0 && bench->link.max_queued_bytes == 2 * 976);
+    run_until(bench, INT64_MAX);
+    static const struct { uint32_t tag; int64_t at_ns; } expected[] = {
+        {0, 8000}, {1, 16000}, {2, 24000}, {4, 32000}, {6, 39992}, {7, 98000}, {8, 106000}, {9, 114000}};
+    CHECK(bench->count == 8);
+    for (size_t i = 0; i < bench->count; i++)
+        CHECK(bench->out[i].tag == expected[i].tag && bench->out[i].at_ns == expected[i].at_ns);
+    check_balance(bench);
+    bench_free(bench);
+}
+
+static void test_a_late_packet_is_marked_for_the_queue_of_its_arrival(void)
+{
+    /* All above 976 queued bytes are marked: of five that arrive together, the last two find two and three waiting. */
+    struct link_parameters parameters = {.rate_bps = GBPS, .queue_bytes = UNLIMITED, .ecn = true};
+    parameters.ecn_min_bytes = parameters.ecn_max_bytes = 976;
+    struct bench *bench = bench_new(parameters, 1, 0);
+    for (uint32_t i = 0; i < 5; i++)
+        send_arrived(bench, 976, i, 1000000 + i * 50000, 5000);
+    send_arrived(bench, 976, 5, 2000000, 5000 + 2 * 8000); /* the third is served: two wait */
+    send_arrived(bench, 976, 6, 2000000, 5000 + 4 * 8000); /* one waits: not marked */
+    CHECK(bench->link.max_queued_bytes == 4 * 976);
+    link_mark(&bench->link);
+    CHECK(bench->link.max_queued_bytes == 0);
+    run_until(bench, INT64_MAX);
+    for (size_t i = 0; i < 7; i++)
+        CHECK(bench->out[i].tag == i && ((bench->out[i].tos & 3) == 3) == (i >= 3 && i <= 5));
+    bench_free(bench);
+}
+
+static void test_an_overtaken_packet_meets_the_queue_behind_the_last(void)
+{
+    struct bench *bench = bench_new((struct link_parameters){.rate_bps = GBPS, .queue_bytes = 976}, 1, 0);
+    send_arrived(bench, 976, 0, 100000, 50000); /* served until 58000 */
+    send_arrived(bench, 976, 1, 100000, 51000); /* waits */
+    send_arrived(bench, 976, 2, 100000, 20000); /* came when the link was idle, but is behind both: no room */
+    send_arrived(bench, 976, 3, 100000, 58000); /* 1 is in service */
+    send_arrived(bench, 976, 4, 100000, 59000);
+    CHECK(bench->link.counts[LINK_ALL].dropped_queue == 2);
+    run_until(bench, INT64_MAX);
+    CHECK(bench->count == 3 && bench->out[2].tag == 3 && bench->out[2].at_ns == 74000);
+    check_balance(bench);
+    bench_free(bench);
+}
+
+/* A link on which everything can happen but reordering. */
+static struct link_parameters eventful(uint64_t draw)
+{
+    struct link_parameters parameters = {
+        .rate_bps = GBPS * (1 + draw % 3), .delay_ns = 20000, .jitter_ns = draw & 8 ? 15000 : 0, .ecn = draw & 16};
+    parameters.queue_bytes = 500 + random_below(draw, 30000);
+    parameters.ecn_min_bytes = parameters.queue_bytes / 4;
+    parameters.ecn_max_bytes = parameters.queue_bytes / 2;
+    parameters.ecn_probability = 0.5;
+    parameters.duplicate = random_threshold(0.01);
+    CHECK(link_parameters_loss(&parameters, 0.02, 4));
+    return parameters;
+}
+
+static void test_packets_handed_over_late_but_in_order_fare_as_in_time(void)
+{
+    enum { ROUNDS = 60, PACKETS = 1000 };
+    uint64_t dropped = 0, lost = 0, duplicated = 0, marked = 0;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        struct link_parameters parameters = eventful(next_random());
+        struct bench *in_time = bench_new(parameters, 5, round), *late = bench_new(parameters, 5, round);
+        int64_t arrived_ns[PACKETS], now_ns = 0, pause_ns = (int64_t)random_below(next_random(), 12000);
+        int64_t grain_ns = round % 3 ? 1 : 1000; /* the coarser, the more arrivals fall on the end of a service */
+        size_t bytes[PACKETS];
+        for (uint32_t i = 0; i < PACKETS; i++) { /* about as fast as the link, bursts, pauses; many at the same instant */
+            uint64_t draw = next_random();
+            int64_t step_ns = draw % 4 == 0 ? 0 : draw % 64 == 1 ? 200000 : (int64_t)random_below(draw, 1 + 2 * (uint64_t)pause_ns);
+            arrived_ns[i] = (i ? arrived_ns[i - 1] : 0) + step_ns / grain_ns * grain_ns;
+            bytes[i] = round % 3 ? 60 + random_below(next_random(), 1400) : 976;
+            send(in_time, bytes[i], i, arrived_ns[i]);
+        }
+        for (uint32_t first = 0, next; first < PACKETS; first = next) {
+            next = first + 1 + (uint32_t)random_below(next_random(), round % 2 ? 4 : 100);
+            next = next < PACKETS ? next : PACKETS;
+            int64_t after_ns = arrived_ns[next - 1] + (int64_t)random_below(next_random(), 1 + UINT64_C(1000) * (round % 100));
+            now_ns = now_ns > after_ns ? now_ns : after_ns;
+            for (uint32_t i = first; i < next; i++)
+                send_arrived(late, bytes[i], i, now_ns, arrived_ns[i]);
+        }
+        run_until(in_time, INT64_MAX);
+        run_until(late, INT64_MAX);
+        CHECK(in_time->count == late->count);
+        for (size_t i = 0; i < late->count; i++) {
+            const struct output *expected = &in_time->out[i], *found = &late->out[i];
+            CHECK(found->tag == expected->tag && found->at_ns == expected->at_ns && found->tos == expected->tos);
+        }
+        CHECK(memcmp(in_time->link.counts, late->link.counts, sizeof late->link.counts) == 0);
+        CHECK(in_time->link.max_queued_bytes == late->link.max_queued_bytes);
+        CHECK(in_time->link.busy_ns == late->link.busy_ns);
+        const struct link_counts *of = &late->link.counts[LINK_ALL];
+        dropped += of->dropped_queue;
+        lost += of->dropped_loss;
+        duplicated += of->duplicated;
+        marked += of->ecn_marked;
+        bench_free(in_time);
+        bench_free(late);
+    }
+    CHECK(dropped > ROUNDS && lost > ROUNDS && duplicated > ROUNDS && marked > ROUNDS);
+}
+
+static void test_the_memory_of_begun_services_is_bounded(void)
+{
+    /* A queue of many more packets than are remembered drains unseen; to a packet of before it seems that much shorter. */
+    enum { PACKETS = 3 * LINK_BEGUN_PACKETS };
+    struct bench *bench = bench_new((struct link_parameters){.rate_bps = GBPS, .queue_bytes = UNLIMITED}, 1, 0);
+    for (uint32_t i = 0; i < PACKETS; i++)
+        send(bench, 976, i, 0);
+    link_mark(&bench->link);
+    send_arrived(bench, 976, PACKETS, PACKETS * INT64_C(8000), 0);
+    CHECK(bench->link.max_queued_bytes == (PACKETS - 1) * UINT64_C(976)); /* of before */
+    CHECK(bench->link.begun_count <= LINK_BEGUN_PACKETS);
+    CHECK(bench->link.begun_bytes == bench->link.begun_count * UINT64_C(976));
+    run_until(bench, INT64_MAX);
+    CHECK(bench->count == PACKETS + 1 && bench->out[PACKETS].at_ns == (PACKETS + 1) * INT64_C(8000));
+    bench_free(bench);
+}
+
 /* --- transit -------------------------------------------------------------------------------------------------------- */
 
 static struct packet *udp_packet(struct bench *bench)
@@ -329,6 +470,101 @@ static void test_a_packet_is_known_again_behind_a_switch(void)
     for (size_t i = 0; i < PACKETS; i++)
         packet_free(&bench->pool, packets[i]);
     packet_free(&bench->pool, stranger);
+    transit_destroy(&transit);
+    bench_free(bench);
+}
+
+static void test_packets_of_one_content_leave_as_they_entered_switch_by_switch(void)
+{
+    struct bench *bench = bench_new((struct link_parameters){.rate_bps = GBPS, .queue_bytes = UNLIMITED}, 1, 0);
+    struct transit transit;
+    CHECK(transit_init(&transit));
+    struct packet *packet = udp_packet(bench), *other = udp_packet(bench);
+    transit_enter(&transit, 1, packet, 1000);
+    transit_enter(&transit, 2, packet, 2000); /* the same packet is on its way through the next switch, */
+    transit_enter(&transit, 1, packet, 3000); /* and one like it comes behind */
+    transit_enter(&transit, 1, other, 3500);
+    transit_enter(&transit, 1, packet, 4000);
+    CHECK(transit_leave(&transit, 1, packet, 9000) == 1000);
+    CHECK(transit_leave(&transit, 3, packet, 9000) == 9000);
+    CHECK(transit_leave(&transit, 1, other, 9000) == 3500);
+    CHECK(transit_leave(&transit, 1, packet, 9000) == 3000);
+    CHECK(transit_leave(&transit, 2, packet, 9000) == 2000);
+    CHECK(transit_leave(&transit, 2, packet, 9000) == 9000);
+    CHECK(transit_leave(&transit, 1, packet, 9000) == 4000);
+    CHECK(transit_leave(&transit, 1, packet, 9000) == 9000); /* a copy that the switch made: it was never seen entering */
+    packet_free(&bench->pool, packet);
+    packet_free(&bench->pool, other);
+    transit_destroy(&transit);
+    bench_free(bench);
+}
+
+static void test_a_duplicate_is_known_like_its_packet(void)
+{
+    struct link_parameters parameters = {.rate_bps = GBPS, .queue_bytes = UNLIMITED, .duplicate = random_threshold(1)};
+    struct bench *bench = bench_new(parameters, 1, 0);
+    send(bench, 500, 0, 0);
+    run_until(bench, INT64_MAX);
+    CHECK(bench->count == 2 && bench->out[0].at_ns == bench->out[1].at_ns);
+    struct transit transit;
+    CHECK(transit_init(&transit));
+    struct packet *packet = udp_packet(bench);
+    for (size_t i = 0; i < 2; i++)
+        transit_enter(&transit, 0, packet, bench->out[i].at_ns);
+    for (size_t i = 0; i < 2; i++)
+        CHECK(transit_leave(&transit, 0, packet, 100000) == bench->out[i].at_ns);
+    CHECK(transit_leave(&transit, 0, packet, 100000) == 100000);
+    packet_free(&bench->pool, packet);
+    transit_destroy(&transit);
+    bench_free(bench);
+}
+
+static void test_a_packet_lost_in_a_switch_is_forgotten(void)
+{
+    struct bench *bench = bench_new((struct link_parameters){.rate_bps = GBPS, .queue_bytes = UNLIMITED}, 1, 0);
+    struct transit transit;
+    CHECK(transit_init(&transit));
+    struct packet *packet = udp_packet(bench);
+    transit_enter(&transit, 0, packet, 1000);
+    int64_t again_ns = 1001 + TRANSIT_LONGEST_NS;
+    transit_enter(&transit, 0, packet, again_ns); /* the same bytes, sent again */
+    CHECK(transit_leave(&transit, 0, packet, again_ns + 5000) == again_ns);
+    CHECK(transit_leave(&transit, 0, packet, again_ns + 5000) == again_ns + 5000);
+    packet_free(&bench->pool, packet);
+    transit_destroy(&transit);
+    bench_free(bench);
+}
+
+static void test_transits_agree_with_a_list_of_what_is_inside(void)
+{
+    enum { CONTENTS = 8, SWITCHES = 3, STEPS = 400000, INSIDE = 2 * TRANSIT_PACKETS };
+    struct bench *bench = bench_new((struct link_parameters){.rate_bps = GBPS, .queue_bytes = UNLIMITED}, 1, 0);
+    struct transit transit;
+    CHECK(transit_init(&transit));
+    struct packet *packets[CONTENTS];
+    /* The instants at which each content entered each switch, oldest first; `order` numbers all entries. */
+    static struct { int64_t due_ns[STEPS]; uint64_t order[STEPS]; size_t first, end; } inside[SWITCHES][CONTENTS];
+    for (size_t i = 0; i < CONTENTS; i++)
+        packets[i] = udp_packet(bench);
+    uint64_t entered = 0;
+    for (int64_t now_ns = 1; now_ns <= STEPS; now_ns++) {
+        uint64_t draw = next_random();
+        uint32_t number = (uint32_t)(draw % SWITCHES), content = (uint32_t)(draw >> 8) % CONTENTS;
+        size_t *first = &inside[number][content].first, *end = &inside[number][content].end;
+        bool filling = now_ns / INSIDE % 2 == 0; /* beyond what is remembered, then empty again */
+        if ((draw >> 16) % 8 < (filling ? 7 : 1)) {
+            inside[number][content].order[*end] = entered++;
+            inside[number][content].due_ns[(*end)++] = now_ns;
+            transit_enter(&transit, number, packets[content], now_ns);
+            continue;
+        }
+        while (*first < *end && inside[number][content].order[*first] + TRANSIT_PACKETS < entered)
+            ++*first; /* forgotten */
+        int64_t expected = *first < *end ? inside[number][content].due_ns[(*first)++] : now_ns;
+        CHECK(transit_leave(&transit, number, packets[content], now_ns) == expected);
+    }
+    for (size_t i = 0; i < CONTENTS; i++)
+        packet_free(&bench->pool, packets[i]);
     transit_destroy(&transit);
     bench_free(bench);
 }
@@ -978,7 +1214,16 @@ static const struct {
     TEST(a_late_caller_does_not_delay_later_packets),
     TEST(an_idle_link_serves_at_arrival),
     TEST(an_earlier_arrival_is_served_as_of_then_but_behind_what_has_left),
+    TEST(a_late_packet_meets_the_queue_of_its_arrival),
+    TEST(a_late_packet_is_marked_for_the_queue_of_its_arrival),
+    TEST(an_overtaken_packet_meets_the_queue_behind_the_last),
+    TEST(packets_handed_over_late_but_in_order_fare_as_in_time),
+    TEST(the_memory_of_begun_services_is_bounded),
     TEST(a_packet_is_known_again_behind_a_switch),
+    TEST(packets_of_one_content_leave_as_they_entered_switch_by_switch),
+    TEST(a_duplicate_is_known_like_its_packet),
+    TEST(a_packet_lost_in_a_switch_is_forgotten),
+    TEST(transits_agree_with_a_list_of_what_is_inside),
     TEST(a_new_rate_holds_from_the_next_packet_on),
     TEST(the_queue_holds_its_bytes_beside_the_packet_in_service),
     TEST(a_host_port_neither_drops_nor_marks),

@@ -1,6 +1,8 @@
 """Background traffic between hosts on loopback: what is asked for leaves when it is due, and arrives."""
 
+import contextlib
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -20,6 +22,7 @@ from .harness import make_plan
 
 pytestmark = pytest.mark.slow
 SECONDS = 0.5
+FIRST_PORT, ETHERTYPE_IPV4 = (9000).to_bytes(2, "big"), 0x0800
 
 
 @contextmanager
@@ -93,3 +96,19 @@ def test_nothing_leaves_before_the_start(tmp_path: Path) -> None:
         answer = channel.request({"op": "stop"})
         assert answer["flows"][0]["asked_bytes"] == 0
         assert answer["late_max_ns"] == 0
+
+
+@pytest.mark.root
+def test_every_packet_has_its_number(tmp_path: Path) -> None:
+    wire = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
+    numbers: list[int] = []
+    with generator(tmp_path, incast(**{"from": "h0"})) as channel, wire:
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        wire.setblocking(False)
+        wire.bind(("lo", ETHERTYPE_IPV4))
+        (flow,) = run(channel)["flows"]
+        with contextlib.suppress(BlockingIOError):
+            while packet := wire.recv(1 << 16):
+                if packet[9] == socket.IPPROTO_UDP and packet[22:24] == FIRST_PORT:
+                    numbers += [int.from_bytes(packet[at : at + 8], "little") for at in range(28, len(packet), 1500)]
+    assert numbers == list(range(flow["received_packets"]))

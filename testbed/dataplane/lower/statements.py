@@ -29,11 +29,7 @@ class StatementLowering(CallLowering):
             self.statement(one)
 
     def statement(self, node: ast.Statement) -> None:
-        self.context.statements += 1
-        if self.context.statements > MAX_STATEMENTS:
-            raise refused(
-                node.span, f"with calls and loops put in place there are more than {MAX_STATEMENTS} statements"
-            )
+        self.context.spend(node.span)
         match node:
             case ast.Block(statements=statements):
                 self.statements(statements)

@@ -22,7 +22,8 @@ check: .venv/.test
 	$(BIN)/mypy
 
 bench: .venv/.test
-	@for bench in tests/bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+	@for bench in $(basename $(notdir $(filter-out %/__init__.py,$(wildcard tests/bench/*.py)))); do \
+		echo "== $$bench"; $(BIN)/python -m tests.bench.$$bench || exit 1; done
 
 # The same tests on a stock kernel (netem, kernel datapath), in a virtual machine: what works, not how fast.
 test-kernel: .venv/.test .venv/.vm-packages

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "netcore"))
 
-from relay import SEGMENT_BYTES, WIRE_BYTES, cpu_s
+from tests.bench.relay import SEGMENT_BYTES, WIRE_BYTES, cpu_s
 from rig import Host, fabric_process, run, wait_until
 
 from testbed.emulation.fabric_client import FabricConfig, FabricLink, LinkEnd

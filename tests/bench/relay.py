@@ -1,6 +1,6 @@
 """Measures the fabric's relay between two hosts: packets/s and CPU, and the delay of single packets.
 
-    sudo python tests/bench/relay.py [--no-realtime] [--segmentation off] [--seconds N]
+    sudo python -m tests.bench.relay [--no-realtime] [--segmentation off] [--seconds N]
 
 A host pair is joined by one cable; the sender sends 60 x 1064 B super-packets as fast as the link's rate lets it.
 Prints one line per rate, and one per delay.
@@ -8,16 +8,12 @@ Prints one line per rate, and one per delay.
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "netcore"))
-
-from rig import Rig
-
 from testbed.topology.graph import LinkParameters
+from tests.netcore.rig import Rig
 
 SEGMENT_BYTES = 1064
 WIRE_BYTES = SEGMENT_BYTES + 42 + 24

@@ -1,6 +1,6 @@
 """Measures a chain of userspace Open vSwitch bridges whose every cable is the fabric's: loss, RTT, CPU, lateness.
 
-sudo python tests/bench/switched.py [--switches 3] [--rate-mbps 100] [--no-realtime] [--seconds N]
+sudo python -m tests.bench.switched [--switches 3] [--rate-mbps 100] [--no-realtime] [--seconds N]
 """
 
 import argparse
@@ -13,13 +13,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "netcore"))
-
-from tests.bench.relay import SEGMENT_BYTES, WIRE_BYTES, cpu_s
-from rig import Host, fabric_process, run, wait_until
-
 from testbed.emulation.fabric_client import FabricConfig, FabricLink, LinkEnd
 from testbed.topology.graph import LinkParameters
+from tests.bench.relay import SEGMENT_BYTES, WIRE_BYTES, cpu_s
+from tests.netcore.rig import Host, fabric_process, run, wait_until
 
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 BURST = 32

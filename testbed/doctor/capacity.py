@@ -41,8 +41,6 @@ def capabilities(say: Callable[[str], None]) -> Capabilities:
     """This machine's, measured now if they never were; raises MachineLacks without root."""
     if os.geteuid() != 0:
         raise MachineLacks("emulation needs root", hint="run it with sudo")
-    if os.geteuid() != 0:
-        raise MachineLacks("emulation needs root", hint="run it with sudo")
     known = load_capabilities()
     if known is None:
         say("measuring what this machine carries (once)")

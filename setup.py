@@ -12,14 +12,16 @@ SHARED_FOLDERS = ("controller", "experiments", "p4")  # found again by `testbed.
 
 
 class BuildWithShared(build_py):
-    """Copies the folders that stand beside the package in a checkout into the wheel."""
+    """Copies the folders beside the package in a checkout into the wheel, and leaves an earlier build out."""
 
     def run(self) -> None:
+        if not self.editable_mode:
+            shutil.rmtree(Path(self.build_lib, "testbed"), ignore_errors=True)
         super().run()
         if not self.editable_mode:
             for name in filter(os.path.isdir, SHARED_FOLDERS):
                 target = Path(self.build_lib, "testbed", "share", name)
-                shutil.copytree(name, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(name, target, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 setup(

@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+import resource
 import select
 import socket
 import struct
@@ -239,6 +240,21 @@ class TestSockets:
         started = time.monotonic_ns()
         assert netcore.ppoll([(fd, select.POLLIN)], 3_000_000) == []
         assert time.monotonic_ns() - started >= 3_000_000
+
+    def test_many_descriptors_are_watched(self, pair: "tuple[socket.socket, socket.socket]") -> None:
+        many = 3000
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard < many:
+            pytest.skip(f"only {hard} files may be open")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, many), hard))  # poll(2) takes no more than these
+        try:
+            pair[0].sendto(b"x", pair[1].getsockname())
+            watched = [(pair[0].fileno(), select.POLLIN)] * (many - 1) + [(pair[1].fileno(), select.POLLIN)]
+            assert netcore.ppoll(watched, 2_000_000_000) == [watched[-1]]
+            with pytest.raises(TypeError, match="tuples"):
+                netcore.ppoll([*watched, 7], 0)  # type: ignore[list-item]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     def test_drops_are_counted(self, pair: "tuple[socket.socket, socket.socket]") -> None:
         sender, receiver = pair

@@ -236,6 +236,37 @@ def test_both_directions_of_a_port_are_captured(tmp_path: Path) -> None:
             rig.fabric.capture_start("h0", 0, str(target), snap_bytes=64)
 
 
+def test_captures_are_complete_when_the_fabric_has_quit(tmp_path: Path) -> None:
+    with Rig(tmp_path, LinkParameters(100_000_000, 100_000)) as rig:
+        target = tmp_path / "h0.pcap"
+        rig.fabric.capture_start("h0", 0, str(target), snap_bytes=64)
+        rig.hosts[0].send(rig.hosts[1], numbered(0, 30), PAYLOAD_BYTES)
+        rig.hosts[1].receive(30 * PAYLOAD_BYTES)
+        rig.fabric.quit()
+        assert rig.process.wait(5) == 0
+        assert target.stat().st_size == 24 + 30 * (16 + 64)
+
+
+@pytest.mark.parametrize("end", ["capture_stop", "quit"])
+def test_a_capture_that_could_not_be_written_is_told(tmp_path: Path, end: str) -> None:
+    full, whole = tmp_path / "small", tmp_path / "h1.pcap"
+    full.mkdir()
+    with Rig(tmp_path, LinkParameters(100_000_000, 100_000)) as rig:
+        run("mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(full))
+        try:
+            rig.fabric.capture_start("h0", 0, str(full / "h0.pcap"), snap_bytes=1500)
+            rig.fabric.capture_start("h1", 0, str(whole), snap_bytes=1500)
+            rig.hosts[0].send(rig.hosts[1], numbered(0, 30), PAYLOAD_BYTES)
+            rig.hosts[1].receive(30 * PAYLOAD_BYTES)
+            with pytest.raises(RunFailed, match=r"No space left on device.*small/h0\.pcap"):
+                getattr(rig.fabric, end)()
+            assert whole.stat().st_size == 24 + 30 * (16 + FRAME_BYTES)  # the others are complete all the same
+            if end == "quit":
+                assert rig.process.wait(5) == 0
+        finally:
+            run("umount", "--lazy", str(full))
+
+
 def test_marks_and_drops_of_a_switch_queue(tmp_path: Path) -> None:
     """h0 sends over a fast cable into a namespace that bridges it to a slow one, as a switch would."""
     tag = f"fw{os.getpid():x}"
@@ -348,6 +379,26 @@ def test_a_fabric_that_cannot_start_says_why(tmp_path: Path) -> None:
         fabric_process(tmp_path, config),
     ):
         pass
+
+
+@pytest.mark.parametrize("delay_ns", [2**60, 2**63, 2**70])
+def test_times_that_no_clock_holds_are_refused(tmp_path: Path, delay_ns: int) -> None:
+    name = f"ft{os.getpid():x}"
+    ends = [LinkEnd(f"h{i}", 0, f"h{i}-eth0", name, host=True) for i in range(2)]
+    run("ip", "netns", "add", name)
+    try:
+        config = FabricConfig(1, 2, (FabricLink(0, ends[0], ends[1], LinkParameters(10**9, delay_ns)),))
+        with pytest.raises(RunFailed, match=r"delay .* slowed down 2 times"), fabric_process(tmp_path, config):
+            pass
+        config = FabricConfig(1, 2, (FabricLink(0, ends[0], ends[1], LinkParameters(10**9, 2**59)),))
+        with fabric_process(tmp_path, config) as (_, fabric, _):
+            with pytest.raises(RunFailed, match=r"delay .* slowed down 2 times"):
+                fabric.set_link(0, LinkParameters(10**9, delay_ns))
+            with pytest.raises(RunFailed, match=r"jitter .* slowed down 2 times"):
+                fabric.set_link(0, LinkParameters(10**9, 0, jitter_ns=delay_ns))
+            fabric.set_link(0, LinkParameters(10**9, 2**59, jitter_ns=2**59))
+    finally:
+        run("ip", "netns", "del", name)
 
 
 def test_a_request_that_cannot_be_is_refused(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def start_fabric(plan: Plan, state: RunState, control: Path, log: Path, outer: s
     config = state.directory / "fabric.json"
     config.write_text(json.dumps(fabric_config(plan, outer).to_json()))
     module = "testbed.emulation.fabric"
-    argv = [sys.executable, "-m", module, "--config", str(config), "--control", str(control)]
+    argv = [sys.executable, "-P", "-m", module, "--config", str(config), "--control", str(control)]
     return processes.start(state, "fabric", argv, log, namespace=outer)
 
 

@@ -32,7 +32,7 @@ def _start(
         network.state,
         name,
         [
-            sys.executable, "-m", module,
+            sys.executable, "-P", "-m", module,  # -P: nothing of the folder where the user is comes in between
             "--plan", str(network.state.directory / "plan.json"),
             "--control", str(network.hub.path),
             "--namespaces", json.dumps(namespaces),

@@ -124,6 +124,7 @@ COMMANDS: Mapping[str, tuple[int, int | None]] = {  # words and how many argumen
     "meter_set_rates": (4, 4),
     "counter_write": (4, 4),
     "wait": (0, None),
+    "queue_depth": (1, 1),  # our own: what packets from here on find in their queue
 }
 
 

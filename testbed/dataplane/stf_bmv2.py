@@ -136,6 +136,8 @@ class _Commands:
         elif isinstance(statement, SetDefault):
             table = self._table(statement.table)
             self.lines.append(" ".join(["table_set_default", table.name, *self._call(table, statement.call)]))
+        elif isinstance(statement, Command) and statement.word == "queue_depth":
+            raise StfError(f"line {statement.line}: the queues of simple_switch cannot be given a depth")
         elif isinstance(statement, Command) and statement.word != "wait":
             self.lines.append(" ".join((statement.word, *self._full(statement))))
 

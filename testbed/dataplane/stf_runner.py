@@ -201,6 +201,8 @@ class Configuration:
             case "meter_set_rates":
                 (committed, burst), (peak, peak_burst) = (_rate(a) for a in arguments[2:])
                 self._control.set_meter(arguments[0], int(arguments[1]), Rates(committed, peak, burst, peak_burst))
+            case "queue_depth":
+                self._exchange.set_queue_depth(int(arguments[0]))
             case "wait":
                 pass
             case _:

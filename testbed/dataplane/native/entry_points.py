@@ -85,6 +85,11 @@ static void @what(struct p4_instance *s, struct p4_packet *packet, int64_t now_n
 """
 
 _EGRESS = """
+/* What fits into the 19 bits of v1model's queue depths. */
+static uint32_t fitting(uint32_t depth)
+{
+    return depth >> 19 ? (1u << 19) - 1 : depth;
+}
 static void egress(struct p4_instance *s, struct p4_packet *packet, const struct p4_departure *departure,
                    struct p4_verdict *verdict)
 {
@@ -97,9 +102,9 @@ static void egress(struct p4_instance *s, struct p4_packet *packet, const struct
     @set packet_length c->progress.length
     @set egress_global_timestamp departure->now_ns / 1000
     @set enq_timestamp departure->enq_timestamp_us
-    @set enq_qdepth departure->enq_qdepth
+    @set enq_qdepth fitting(departure->enq_qdepth)
     @set deq_timedelta departure->deq_timedelta_us
-    @set deq_qdepth departure->deq_qdepth
+    @set deq_qdepth fitting(departure->deq_qdepth)
     egress_control(c, s);
     c->progress.exited = false;
     *verdict = (struct p4_verdict){.clone = c->progress.clone, .clone_session = c->progress.clone_session};

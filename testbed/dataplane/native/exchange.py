@@ -42,6 +42,10 @@ class Exchange:
         config = CloneSession(port is not None, group is not None, port or 0, group or 0)
         self._checked(self._library.exchange_set_session(self._exchange, session, ctypes.byref(config)))
 
+    def set_queue_depth(self, depth: int) -> None:
+        """Set what packets from now on find in their queue and leave behind in it."""
+        self._library.exchange_set_depth(self._exchange, depth)
+
     def inject(self, port: int, frame: bytes, now_ns: int = 0) -> list[tuple[int, bytes]]:
         """Carry a frame to its end; port and bytes of each packet that left, in order."""
         self._checked(self._library.exchange_inject(self._exchange, port, frame, len(frame), now_ns))

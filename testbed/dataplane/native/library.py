@@ -130,6 +130,7 @@ def load_exchange(path: Path) -> ctypes.CDLL:
         ("exchange_instance", c_void_p, (c_void_p,)),
         ("exchange_set_group", c_bool, (c_void_p, c_uint16, POINTER(Replica), c_uint32)),
         ("exchange_set_session", c_bool, (c_void_p, c_uint16, POINTER(CloneSession))),
+        ("exchange_set_depth", None, (c_void_p, c_uint32)),
         ("exchange_inject", c_bool, (c_void_p, c_uint32, c_char_p, c_uint32, c_int64)),
         ("exchange_output_count", c_uint32, (c_void_p,)),
         ("exchange_output", Output, (c_void_p, c_uint32)),

@@ -31,6 +31,7 @@ struct exchange {
     uint64_t digests, stopped;
     uint8_t *digest;
     int64_t now_ns;
+    uint32_t depth;
 };
 
 struct exchange *exchange_new(const struct p4_program *program, uint64_t seed, void (*log)(void *, const char *))
@@ -86,6 +87,11 @@ bool exchange_set_group(struct exchange *exchange, uint16_t group, const struct 
 bool exchange_set_session(struct exchange *exchange, uint16_t session, const struct clone_session *config)
 {
     return replication_set_session(&exchange->replication, session, *config);
+}
+
+void exchange_set_depth(struct exchange *exchange, uint32_t depth)
+{
+    exchange->depth = depth;
 }
 
 static void item_free(struct item *item)
@@ -254,7 +260,12 @@ static bool work(struct exchange *exchange, struct item *item)
         return after_ingress(exchange, item, &verdict);
     default:
         program->egress(exchange->instance, &item->packet,
-                        &(struct p4_departure){.port = item->port, .rid = item->rid, .now_ns = exchange->now_ns}, &verdict);
+                        &(struct p4_departure){.port = item->port,
+                                               .rid = item->rid,
+                                               .enq_qdepth = exchange->depth,
+                                               .deq_qdepth = exchange->depth,
+                                               .now_ns = exchange->now_ns},
+                        &verdict);
         return after_egress(exchange, item, &verdict);
     }
 }

@@ -25,6 +25,7 @@ struct p4_instance *exchange_instance(struct exchange *exchange);
 const struct p4_program *exchange_program(const struct exchange *exchange);
 bool exchange_set_group(struct exchange *exchange, uint16_t group, const struct replica *replicas, uint32_t count);
 bool exchange_set_session(struct exchange *exchange, uint16_t session, const struct clone_session *config);
+void exchange_set_depth(struct exchange *exchange, uint32_t depth); /* what packets find in their queue and leave behind; first 0 */
 
 /* Carry a frame, and all that comes of it, to the end; false: no memory. Outputs are kept until `exchange_forget`. */
 bool exchange_inject(struct exchange *exchange, uint32_t port, const uint8_t *frame, uint32_t length, int64_t now_ns);

@@ -86,16 +86,19 @@ int64_t transit_leave(struct transit *transit, uint32_t switch_number, const str
     if (!key)
         return now_ns;
     struct transit_bucket *bucket = bucket_of(transit, key);
-    while (bucket->first && now_ns - bucket->first->due_ns > TRANSIT_LONGEST_NS)
-        take_out(bucket, NULL);
-    struct transit_packet *before = NULL, *entry = bucket->first;
-    while (entry && entry->key != key) {
-        before = entry;
-        entry = entry->next;
+    struct transit_packet *before = NULL, *known = NULL;
+    for (struct transit_packet *entry = bucket->first; entry; entry = entry->next) {
+        if (entry->key != key) {
+            before = entry;
+            continue;
+        }
+        known = entry;
+        take_out(bucket, before);
+        if (now_ns - known->due_ns <= TRANSIT_LONGEST_NS)
+            break;
     }
-    if (!entry)
+    if (!known)
         return now_ns;
-    take_out(bucket, before);
-    histogram_add(&transit->taken, now_ns - entry->due_ns);
-    return entry->due_ns < now_ns ? entry->due_ns : now_ns;
+    histogram_add(&transit->taken, now_ns - known->due_ns);
+    return known->due_ns < now_ns ? known->due_ns : now_ns;
 }

@@ -16,7 +16,7 @@
 
 #define TRANSIT_PACKETS 65536 /* a power of two; more inside switches at once, and the oldest are forgotten */
 #define TRANSIT_HEAD_BYTES 40 /* of the transport header and what follows */
-#define TRANSIT_LONGEST_NS INT64_C(100000000) /* a packet inside for longer was lost there */
+#define TRANSIT_LONGEST_NS INT64_C(100000000) /* inside for longer, a packet was lost if one like it entered since */
 
 struct transit_packet {
     uint64_t key; /* 0: it has left */

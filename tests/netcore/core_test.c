@@ -530,6 +530,9 @@ static void test_a_packet_lost_in_a_switch_is_forgotten(void)
     transit_enter(&transit, 0, packet, again_ns); /* the same bytes, sent again */
     CHECK(transit_leave(&transit, 0, packet, again_ns + 5000) == again_ns);
     CHECK(transit_leave(&transit, 0, packet, again_ns + 5000) == again_ns + 5000);
+    transit_enter(&transit, 0, packet, 2000); /* only slow: nothing like it came since */
+    CHECK(transit_leave(&transit, 0, packet, 2000 + 5 * TRANSIT_LONGEST_NS) == 2000);
+    CHECK(histogram_percentile(&transit.taken, 100) >= 5 * TRANSIT_LONGEST_NS);
     packet_free(&bench->pool, packet);
     transit_destroy(&transit);
     bench_free(bench);

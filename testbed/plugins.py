@@ -33,7 +33,7 @@ def load(reference: str) -> object:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(f"{path} failed to load: {type(error).__name__}: {error}") from error
     if not hasattr(module, match["name"]):
         raise PluginError(f"{path} has no {match['name']!r}")

@@ -3,9 +3,13 @@
 from collections.abc import Collection
 from difflib import get_close_matches
 
+_MOST_CHARACTERS = 60
+
 
 def closest(word: object, known: Collection[str]) -> str:
-    """The known word that `word` was probably meant to be, or an empty string."""
+    """The known word that `word` was probably meant to be, or an empty string, as for a very long one."""
+    if len(str(word)) > _MOST_CHARACTERS:
+        return ""
     by_lower = {choice.lower(): choice for choice in known}
     found = get_close_matches(str(word).lower(), by_lower, n=1)
     return by_lower[found[0]] if found else ""

@@ -8,8 +8,9 @@ inverses.
 import re
 from decimal import Context, Decimal, DecimalException, localcontext
 
-_NUMBER = re.compile(r"\s*([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z%/µ]*)\s*")
+_NUMBER = re.compile(r"\s*([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z%/µ]*)\s*", re.ASCII)
 _MOST = 2**63 - 1
+_MOST_BPS = 100 * 10**12  # a full frame takes a tenth of a nanosecond, the unit of time
 _MOST_CHARACTERS = 40  # of a number
 
 DURATION_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
@@ -63,7 +64,10 @@ def parse_mtu(value: object) -> int:
 
 def parse_rate(value: object) -> int:
     """`1Gbps` -> 1000000000 (bits per second)."""
-    return _parse(value, RATE_UNITS, "a rate", "1Gbps")
+    rate_bps = _parse(value, RATE_UNITS, "a rate", "1Gbps")
+    if rate_bps > _MOST_BPS:
+        raise QuantityError(f"{shown(value)}: too great for a rate: at most {format_rate(_MOST_BPS)}")
+    return rate_bps
 
 
 def parse_fraction(value: object) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from testbed.errors import UsageError
 from testbed.plan.model import Capabilities, Prediction
-from testbed.spec.model import FaultSpec, Spec, TrafficSpec, WorkloadSpec
+from testbed.spec.model import MOST_DILATION, FaultSpec, Spec, TrafficSpec, WorkloadSpec
 from testbed.topology.graph import Graph
 from testbed.units import format_duration
 
@@ -57,18 +57,27 @@ def dilate(spec: Spec, prediction: Prediction, hops: int, capabilities: Capabili
     return Dilation(least, by_load, by_timing, by_switches, (load, timing, transit))
 
 
-def check_range(spec: Spec, graph: Graph, dilation: int) -> None:
+def check_range(spec: Spec, graph: Graph, prediction: Prediction, dilation: int) -> None:
     """Raise UsageError if a time of the spec, slowed down, is more than 63 bits of nanoseconds hold."""
+    if dilation > MOST_DILATION:
+        told = f"these links ask for a time dilation of {dilation}: a second would take {dilation / 86400:,.0f} days"
+        raise UsageError(told, hint="slower links or longer delays ask for less; or set time_dilation")
     times = [(link.parameters.delay_ns + link.parameters.jitter_ns, f"delay of {link.name}") for link in graph.links]
     entries: tuple[TrafficSpec | FaultSpec | WorkloadSpec, ...] = (*spec.traffic, *spec.faults)
     for entry in (*entries, *filter(None, [spec.workload])):
         named = type(entry).model_fields
         given = {name: getattr(entry, name) for name in named if name.endswith("_ns")}
         times += [(value, f"{entry.kind}: {named[name].alias}") for name, value in given.items() if value]
-    longest_ns, name = max(times)
-    if longest_ns * dilation >= 2**63:
-        told = f"{name}: {format_duration(longest_ns)} at a time dilation of {dilation} is more than 292 years"
-        raise UsageError(told, hint="make it shorter, or set a smaller time_dilation")
+    factor = min(2.0**63, math.prod(fault.factor or 1 for fault in spec.faults))
+    computed_ns = spec.workload.compute_ns if spec.workload else 0
+    times += [
+        (spec.limits.stall_ns, "limits: stall"),
+        (math.ceil(factor * (prediction.bound_ns + computed_ns)), "an iteration with its faults"),
+    ]
+    for time_ns, name in times:
+        if time_ns * dilation >= 2**63:
+            told = f"{name}: {format_duration(time_ns)} at a time dilation of {dilation} is more than 292 years"
+            raise UsageError(told, hint="make it shorter, or set a smaller time_dilation")
 
 
 def _least(real_ns: float, model_ns: float) -> int:

@@ -46,7 +46,7 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
     ranks = RankPaths(graph, Paths(graph, addresses, switches), placement or graph.hosts)
     prediction = predict(spec, ranks, schedule_of(spec))
     dilation = dilate(spec, prediction, longest_hops(ranks), capabilities).value
-    check_range(spec, graph, dilation)
+    check_range(spec, graph, prediction, dilation)
     core = router.core_cables()
     failing = [frozenset([cable]) for cable in core]
     # A host's only cable leaves nothing to choose, so only switch-to-switch cables count.

@@ -12,17 +12,21 @@ from testbed.plugins import is_reference
 from testbed.results.model import Result
 from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
-from testbed.spec.model import COLLECTIVE_KEYS, ExpectSpec, Spec, WorkloadSpec
+from testbed.spec.model import COLLECTIVE_KEYS, MOST_DILATION, ExpectSpec, Spec, WorkloadSpec
 from testbed.spec.network_checks import MTU_BYTES, Network, check_network, network
 from testbed.spec.words import branches
 from testbed.suggest import closest
 from testbed.training import GRADIENTS, buffer_elements, is_stored
-from testbed.units import shown
+from testbed.units import format_bytes, format_duration, parse_mtu, shown
 from testbed.wire.roce import MTUS
 
 CONTROLLERS = ("ecmp",)
 ROCE_HEADER_BYTES = 80  # soft-RoCE leaves this in a link's MTU for IP, UDP, BTH and its extensions, and ICRC
+_LEAST_WALL_NS = 10**9  # setting a network up takes longer
+_LEAST_STALL_NS = 10**6
+_MOST_SIZE_BYTES = 2**40
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_WITH_ROOT = {"binomial", "parameter-server"}  # in allreduce too
 _ELEMENT_BYTES = {"float32": 4, "float16": 2, "int32": 4}
 
 
@@ -40,12 +44,17 @@ def check(spec: Spec, findings: Findings) -> None:
 
 def check_expectations(expect: Sequence[ExpectSpec], sweep: Sequence[Mapping[str, Any]], findings: Findings) -> None:
     """Report what is wrong with `expect`; `sweep` are the points' values (none: there is no sweep)."""
-    metrics = [path for path, _ in _leaves(Result)]
+    metrics = dict(_leaves(Result))
     for index, one in enumerate(expect):
         path = ("expect", index)
         if one.metric not in metrics:
             message = f"result.json has no {one.metric!r}, but e.g. cct_ns.p50, busbw_bps.ring, wrong"
             findings.add((*path, "metric"), message, closest(one.metric, metrics))
+        elif not {int, float} & set(branches(metrics[one.metric])):
+            for key, given in (("at_most", one.at_most), ("at_least", one.at_least), ("to", one.to)):
+                if given is not None:
+                    message = f"needs a metric that is a number, and {one.metric} is none: only `equals` goes with it"
+                    findings.add((*path, key), message, at_key=True)
         bounds = {"at_most": one.at_most, "at_least": one.at_least, "equals": one.equals}
         if all(bound is None for bound in bounds.values()):
             findings.add(path, "expects nothing: give at_most, at_least or equals")
@@ -99,13 +108,18 @@ def _check_names(spec: Spec, findings: Findings) -> None:
 
 
 def _check_limits(spec: Spec, findings: Findings) -> None:
-    if spec.limits.wall_ns == 0:
-        findings.add(("limits", "wall"), "is 0: the run would end before it begins")
-    if spec.limits.stall_ns == 0:
-        findings.add(("limits", "stall"), "is 0: every wait would be a stall")
+    for key, limit_ns, least_ns, why in (
+        ("wall", spec.limits.wall_ns, _LEAST_WALL_NS, "the run would end before it begins"),
+        ("stall", spec.limits.stall_ns, _LEAST_STALL_NS, "every wait would be a stall"),
+    ):
+        if limit_ns < least_ns:
+            least, given = format_duration(least_ns), format_duration(limit_ns) if limit_ns else "0"
+            findings.add(("limits", key), f"is {given} and must be at least {least}: {why}", least)
     if spec.time_dilation != "auto" and spec.time_dilation < 1:
         message = f"is {spec.time_dilation} and must be at least 1: it makes the network slower, never faster"
         findings.add(("time_dilation",), message, "auto")
+    elif spec.time_dilation != "auto" and spec.time_dilation > MOST_DILATION:
+        findings.add(("time_dilation",), f"must be at most {MOST_DILATION}: a second would take 12 days", "auto")
     if not 0 <= spec.seed < 2**63:
         findings.add(("seed",), f"is {spec.seed} and must be from 0 to 2^63 - 1")
 
@@ -146,8 +160,9 @@ def _check_transport(net: Network) -> None:
     if room < MTU_BYTES[0]:
         return  # which is told of the link
     fitting = [mtu for mtu in MTUS if mtu + ROCE_HEADER_BYTES <= room]
-    mtu = transport.parameters.get("mtu")
-    if mtu is None:  # scaled to the links, or as published
+    if "mtu" in transport.parameters:
+        mtu = parse_mtu(transport.parameters["mtu"])
+    else:  # scaled to the links, or as published
         mtu = (fitting or MTUS)[0] if transport.scale == "auto" else 1024
     if mtu + ROCE_HEADER_BYTES > room:
         needed = -(-(mtu + ROCE_HEADER_BYTES) // 100) * 100
@@ -161,6 +176,8 @@ def _check_workload(spec: Spec, workload: WorkloadSpec, findings: Findings) -> N
         if not workload.command:
             message = "is missing: the program each rank runs" if workload.command is None else "is empty"
             findings.add(("workload", "command"), f"{message}, e.g. command: [python3, train.py]")
+        elif "\0" in "".join(workload.command):
+            findings.add(("workload", "command"), "holds a NUL character, which no program can be given")
         for key in COLLECTIVE_KEYS:
             if key in given:
                 findings.add(("workload", key), "does not go with kind: command", at_key=True)
@@ -173,6 +190,11 @@ def _check_workload(spec: Spec, workload: WorkloadSpec, findings: Findings) -> N
     if spec.workers is not None and not 0 <= workload.root < spec.workers.count:
         last = spec.workers.count - 1
         findings.add(("workload", "root"), f"there is no rank {workload.root}: ranks are 0 to {last}")
+        return
+    algorithm = workload.algorithm or algorithms_for(workload.collective)[0]
+    if workload.root and workload.collective != "broadcast" and algorithm in ALGORITHMS.keys() - _WITH_ROOT:
+        message = f"{workload.collective} by {algorithm} has no root: leave this out"
+        findings.add(("workload", "root"), message, at_key=True)
 
 
 def _check_algorithm(workload: WorkloadSpec, ranks: int, findings: Findings) -> None:
@@ -184,7 +206,7 @@ def _check_algorithm(workload: WorkloadSpec, ranks: int, findings: Findings) -> 
             generate(workload.collective, name, ranks, workload.root if 0 <= workload.root < ranks else 0)
         except TestbedError as error:
             findings.add(path, error.message)
-        except Exception as error:  # one's own generator may raise anything
+        except (Exception, SystemExit) as error:  # one's own generator may raise anything
             findings.add(path, f"{name} failed: {type(error).__name__}: {error}")
         return
     serving = algorithms_for(workload.collective)
@@ -210,6 +232,8 @@ def _check_size(workload: WorkloadSpec, findings: Findings) -> None:
             buffer_elements(workload.gradients)
         except UsageError as error:
             findings.add(("workload", "gradients"), error.message.removeprefix("gradients: "))
+    if size is not None and size > _MOST_SIZE_BYTES:
+        findings.add(path, f"must be at most {format_bytes(_MOST_SIZE_BYTES)}")
     if workload.gradients == "random" and size is None:
         findings.add(path, "is missing: how many bytes the collective moves, e.g. size: 1MiB")
     elif workload.gradients != "random" and not file and size is not None:

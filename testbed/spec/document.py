@@ -20,7 +20,7 @@ Step = str | int
 MOST_NODES = 100_000  # after the expansion of aliases
 _MOST_DIGITS = 40
 _TAG = "tag:yaml.org,2002:"
-_SCIENTIFIC = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
+_SCIENTIFIC = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(0|[1-9][0-9_]*|0x[0-9a-fA-F]+)")
 _SHORTHAND = {"loss": "mean", "congestion": "kind"}  # a scalar here stands for a mapping with this one key
 

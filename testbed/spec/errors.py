@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from testbed.errors import UsageError
 
+MOST_TOLD = 100
+_MOST_VALUE, _MOST_MESSAGE = 200, 500  # characters
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -37,21 +40,28 @@ class SpecError:
 
     def text(self, file: str) -> str:
         """`file:line:column: key: what is wrong (did you mean …?)`."""
-        place = self.option or f"{file}:{self.line}:{self.column}"
-        key = f"{self.key}: " if self.key else ""
-        mean = f" (did you mean {self.suggestion}?)" if self.suggestion else ""
-        return f"{place}: {key}{self.message}{mean}"
+        place = _cut(self.option) or f"{file}:{self.line}:{self.column}"
+        key = f"{_cut(self.key)}: " if self.key else ""
+        mean = f" (did you mean {_cut(self.suggestion)}?)" if self.suggestion else ""
+        return f"{place}: {key}{_cut(self.message, _MOST_MESSAGE)}{mean}"
 
 
 class SpecErrors(UsageError):
-    """All mistakes of one spec, in the order of their places."""
+    """All mistakes of one spec, in the order of their places; the message has the first `MOST_TOLD`."""
 
     def __init__(self, file: str, errors: Iterable[SpecError]) -> None:
         self.file = file
         self.errors: tuple[SpecError, ...] = tuple(
             sorted(dict.fromkeys(errors), key=lambda e: (e.option != "", e.line, e.column, e.key, e.message))
         )
-        super().__init__("\n".join(error.text(file) for error in self.errors))
+        lines = [error.text(file) for error in self.errors[:MOST_TOLD]]
+        if len(self.errors) > MOST_TOLD:
+            lines.append(f"{file}: and {len(self.errors) - MOST_TOLD} more mistakes")
+        super().__init__("\n".join(lines))
+
+
+def _cut(text: str, most: int = _MOST_VALUE) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def listed(choices: Sequence[str], most: int = 12) -> str:

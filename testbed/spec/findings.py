@@ -36,7 +36,8 @@ class Findings:
 
     def set_aside(self, key: str) -> bool:
         """Whether the part `key`, or one that it is in, was set aside."""
-        return any(key == part or key.startswith(part + ".") for part in self._set_aside)
+        steps = key.split(".")
+        return any(".".join(steps[:length]) in self._set_aside for length in range(1, len(steps) + 1))
 
     def incomplete(self, key: str) -> bool:
         """Whether anything of the part `key` was set aside."""

@@ -20,6 +20,8 @@ Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
 Truth = Annotated[bool, Strict()]
 
+MOST_DILATION = 1_000_000
+
 
 class Section(BaseModel):
     """A mapping of the spec: unknown keys are errors."""

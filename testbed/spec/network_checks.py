@@ -19,6 +19,7 @@ from testbed.units import format_duration
 from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES, IPV4_BYTES, UDP_BYTES
 
 MTU_BYTES = range(256, 65_536)
+_MOST_FACTOR = 1_000_000
 _NOT_BEFORE = "is before the release of the first measured iteration, which is not supported yet"
 _MEANT = re.compile(r"did you mean ([^?]+)\?")
 _SELECTORS = ("all", "host", "core")
@@ -90,7 +91,7 @@ def network(spec: Spec, findings: Findings) -> Network:
             message, suggestion = _told(error.message, error.hint, error.key)
             path = ("topology", *(int(step) if step.isdecimal() else step for step in error.key.split(".")))
             findings.add(path, message, suggestion)
-        except Exception as error:  # one's own builder may raise anything
+        except (Exception, SystemExit) as error:  # one's own builder may raise anything
             findings.add(("topology", "kind"), f"{spec.topology.kind} failed: {type(error).__name__}: {error}")
     plain = Network(spec, graph, findings)
     usable = [link for i, link in enumerate(spec.links) if plain.select(("links", i, "select"), link.select)]
@@ -261,6 +262,8 @@ def _check_fault(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None
         )
     if fault.factor is not None and fault.factor < 1:
         add((*path, "factor"), f"is {fault.factor:g} and must be at least 1: it makes slower")
+    elif fault.factor is not None and fault.factor > _MOST_FACTOR:
+        add((*path, "factor"), f"is {fault.factor:g} and must be at most {_MOST_FACTOR}")
     if fault.for_ns == 0:
         add((*path, "for"), "lasts no time")
     if fault.at_ns is not None and fault.at_ns < 0:

@@ -132,6 +132,8 @@ def _at_point(error: SpecError, combination: Combination) -> SpecError:
 
 def _root(path: Path) -> tuple[Node, list[SpecError]]:
     """The tree of the file at `path` and what is wrong with it; raises UsageError or SpecErrors if there is none."""
+    if path.exists() and not path.is_file() and not path.is_dir():  # whose reading may never end
+        raise UsageError(f"{path}: is not a regular file", hint="write the spec into one")
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)

@@ -98,7 +98,12 @@ def _axes(findings: Findings, path: tuple[Step, ...], mapping: Mapping[str, Node
     axes = []
     for key, node in mapping.items():
         if key != "zip":
-            axes.append([{key: value} for value in _values(findings, (*path, key), key, node)])
+            values = _values(findings, (*path, key), key, node)
+            first = {repr(value.plain()): index for index, value in reversed(list(enumerate(values)))}
+            for index, value in enumerate(values):
+                if first[repr(value.plain())] != index:
+                    findings.add((*path, key, index), "is there twice: `repeat` makes several runs of a point")
+            axes.append([{key: value} for value in values])
         elif not isinstance(node.value, dict) or not node.value:
             findings.add((*path, key), "must be a mapping of keys to lists of the same length")
         else:
@@ -110,7 +115,12 @@ def _axes(findings: Findings, path: tuple[Step, ...], mapping: Mapping[str, Node
             if len(set(lengths.values())) > 1:
                 told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
                 findings.add((*path, key), f"its lists go in step and must be of the same length: {told}", at_key=True)
-            axes.append([dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=False)])
+            rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=False)]
+            if len({repr([value.plain() for value in row.values()]) for row in rows}) < len(rows):
+                findings.add(
+                    (*path, key), "has the same values twice: `repeat` makes several runs of a point", at_key=True
+                )
+            axes.append(rows)
     return [axis for axis in axes if axis]
 
 

@@ -31,7 +31,7 @@ def select_cables(graph: Graph, selector: str | Sequence[str]) -> tuple[int, ...
 
 
 def _select(graph: Graph, selector: str) -> list[int]:
-    text = selector.strip()
+    text = selector.strip(" ")
     if text == "all":
         found = list(graph.links)
     elif text in ("host", "core"):
@@ -55,7 +55,7 @@ def _select(graph: Graph, selector: str) -> list[int]:
 
 
 def _matching(graph: Graph, pattern: str) -> set[str]:
-    pattern = pattern.strip()
+    pattern = pattern.strip(" ")
     if found := set(fnmatch.filter(graph.nodes, pattern)):
         return found
     raise SelectError(f"no node is called {pattern!r}", hint=_nearest(graph, pattern))

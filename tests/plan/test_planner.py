@@ -225,8 +225,21 @@ def test_auto_switches_are_open_vswitch() -> None:
     [
         ({"links": [{"select": "h0", "delay": "1000000000s"}], "time_dilation": 100}, "delay of"),
         ({"workload": {"size": "1KiB", "compute": "1000000000s"}, "time_dilation": 10}, "compute"),
+        ({"limits": {"stall": "1000000000s"}, "time_dilation": 10}, "limits: stall"),
+        (
+            {
+                "workload": {"size": "1KiB", "compute": "1000000s"},
+                "faults": [{"kind": "slow", "worker": 0, "factor": 1_000_000.0}],
+            },
+            "an iteration with its faults",
+        ),
     ],
 )
 def test_times_that_no_clock_reaches_are_refused(keys: dict[str, Any], named: str) -> None:
     with pytest.raises(UsageError, match=f"{named}.*time dilation"):
         planned(workers={"count": 2}, **keys)
+
+
+def test_a_dilation_that_nobody_waits_for_is_refused() -> None:
+    with pytest.raises(UsageError, match="ask for a time dilation of"):
+        planned(links=[{"rate": "100Tbps", "delay": "0ns"}])

@@ -1,8 +1,13 @@
 """Every kind of mistake is found at its line and column, under its key, with what was probably meant."""
 
+import os
 from pathlib import Path
 
 import pytest
+
+from testbed.errors import UsageError
+from testbed.spec.errors import SpecErrors
+from testbed.spec.reader import read_spec
 
 from .examples import RIGHT, mistakes
 
@@ -296,7 +301,34 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
     ("speeding up", "factor: 20", "factor: §0.5", "faults.0.factor", "at least 1", ""),
     ("fault on no link", "select: c0-a0_0", "select: §c0-a0_9", "faults.1.select", "'a0_9'", "a0_1"),
     ("capture on no node", "[h0]", "[h0, §h16]", "capture.select.1", "'h16'", "h6"),
-    ("no wall time", "wall: 10min", "wall: §0", "limits.wall", "is 0", ""),
+    ("no wall time", "wall: 10min", "wall: §0", "limits.wall", "is 0", "1s"),
+    ("next to no wall time", "wall: 10min", "wall: §1ns", "limits.wall", "is 1ns and must be at least 1s", "1s"),
+    ("next to no stall", "stall: 30s", "stall: §999us", "limits.stall", "must be at least 1ms", "1ms"),
+    ("dilation for ever", "engine: emulation", "time_dilation: §1000001", "time_dilation", "at most 1000000", "auto"),
+    ("rate beyond", "rate: 1Gbps", "rate: §1000Tbps", "links.all.rate", "at most 100Tbps", ""),
+    ("other digits", "rate: 1Gbps", "rate: §١Gbps", "links.all.rate", "not a rate", ""),
+    ("size beyond", "size: 1MiB", "size: §1025GiB", "workload.size", "at most 1024GiB", ""),
+    ("factor beyond", "factor: 20", "factor: §1e300", "faults.0.factor", "at most 1000000", ""),
+    ("a line's end in a name", "select: [h0]", 'select: §"h0\\n"', "capture.select", "no node", "h0"),
+    ("root of a ring", "dtype: float32", "dtype: float32, §root: 1", "workload.root", "ring has no root", ""),
+    (
+        "NUL in a command",
+        "kind: collective, algorithm: ring, size: 1MiB, dtype: float32",
+        'kind: command, command: §[echo, "a\\0b"]',
+        "workload.command",
+        "NUL",
+        "",
+    ),
+    (
+        "bound of a text",
+        "metric: cct_ns.p50, of: {transport.kind: roce}, to: {transport.kind: tcp}, at_most",
+        "metric: status, §at_most",
+        "expect.0.at_most",
+        "only `equals`",
+        "",
+    ),
+    ("swept twice over", "[roce, tcp]", "[roce, tcp, §roce]", "sweep.transport.kind.2", "is there twice", ""),
+    ("zip twice over", "sweep: {", "sweep: {§zip: {seed: [1, 1]}, ", "sweep.zip", "the same values twice", ""),
     ("dilation under 1", "engine: emulation", "time_dilation: §0", "time_dilation", "at least 1", "auto"),
     (
         "sweep of an unknown key",
@@ -385,3 +417,34 @@ def test_a_mistake_is_told_where_it_is(
         (len(ahead), len(ahead[-1]) + 1, key, suggestion)
     ]
     assert message in found[0].message
+
+
+def test_many_and_long_mistakes_are_told_in_short(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(RIGHT + "".join(f"k{number}{'y' * 900}: 1\n" for number in range(150)))
+    with pytest.raises(SpecErrors) as told:
+        read_spec(path)
+    lines = told.value.message.splitlines()
+    assert (len(told.value.errors), len(lines)) == (150, 101)
+    assert lines[-1] == f"{path}: and 50 more mistakes"
+    assert max(len(line) - len(str(path)) for line in lines) < 800
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="pipe: is not a regular file"):
+        read_spec(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("line", ["raise SystemExit(3)", "import nothing_of_this_name", "raise RuntimeError"])
+def test_a_file_of_one_s_own_that_cannot_be_imported_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "own.py").write_text(line)
+    (found,) = mistakes(tmp_path, edited("fat-tree, k: 4", "own.py:build"))
+    assert found.key == "topology.kind"
+    assert f"{tmp_path / 'own.py'} failed to load" in found.message
+
+
+def test_an_mtu_of_roce_may_have_its_unit(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, edited("mtu: 1024", "mtu: 1KiB")) == ()
+    (found,) = mistakes(tmp_path, edited("mtu: 1024", "mtu: 4096B"))
+    assert "does not fit the link" in found.message

@@ -26,7 +26,8 @@ def test_what_is_written_reads_back_exactly(amount: int) -> None:
     assert parse_duration(format_duration(amount)) == amount
     assert parse_instant(format_duration(-amount)) == -amount
     assert parse_bytes(format_bytes(amount)) == amount
-    assert parse_rate(format_rate(amount)) == amount
+    rate_bps = amount % (10**14 + 1)  # at most 100 Tbps
+    assert parse_rate(format_rate(rate_bps)) == rate_bps
 
 
 @pytest.mark.parametrize(

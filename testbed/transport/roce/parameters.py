@@ -21,7 +21,7 @@ def timeout_ns(exponent: int) -> int | None:
 
 
 def _packet_ns(path: Path, mtu_bytes: int) -> int:
-    return (mtu_bytes + FRAME_BYTES + 12) * 8 * 10**9 // path.rate_bps
+    return max(1, (mtu_bytes + FRAME_BYTES + 12) * 8 * 10**9 // path.rate_bps)
 
 
 def _scaled_mtu(path: Path, _: Values) -> Value:

@@ -124,6 +124,7 @@ def _options(
     level = logging.ERROR if quiet else logging.DEBUG if verbose else logging.INFO
     logging.basicConfig(stream=sys.stderr, format="testbed: %(message)s", level=logging.WARNING)
     logging.getLogger("testbed").setLevel(level)
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of a cache that it cannot keep
 
 
 def _told(error: TestbedError) -> int:

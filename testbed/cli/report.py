@@ -19,7 +19,7 @@ def report(
         list[Path], typer.Argument(metavar="DIR", help="Run directories, sweeps or folders of them.")
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Where to; default DIR/report.html.")
+        Path | None, typer.Option("-o", "--out", metavar="FILE.html", help="Where to; default DIR/report.html.")
     ] = None,
 ) -> None:
     """Write one self-contained HTML page: times, timeline, links, verdict; print where it is."""

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, fields
 from datetime import datetime
 from pathlib import Path
@@ -81,6 +81,14 @@ class RunDirectory:
 
     def write_result(self, result: Result) -> None:
         self._replace("result.json", result.to_json())
+
+    def mend_result(self, result: Result) -> None:
+        """As far as a full disk allows: what `result.json` holds is overwritten in its own place, or else stays."""
+        data = result.to_json().encode()
+        with suppress(OSError), (self.path / "result.json").open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, len(data))
+            file.write(data)
+            file.truncate()
 
     def add_iterations(self, rows: Iterable[IterationRow]) -> None:
         """Append rows to `iterations.csv`; on disk (as far as a killed process goes) when this returns."""

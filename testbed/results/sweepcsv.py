@@ -1,4 +1,7 @@
-"""`sweep.csv`: tidy, one row a run; the swept keys, which run it was and what became of it, then its metrics."""
+"""`sweep.csv`: tidy, one row a run; the swept keys, which run it was and what became of it, then its metrics.
+
+A swept key that is called as a column of every sweep is (`seed`, `time_dilation`) has the column `sweep.KEY`.
+"""
 
 import csv
 from collections.abc import Sequence
@@ -29,7 +32,8 @@ def write_sweep_csv(path: Path, records: Sequence[RunRecord]) -> None:
 
     def write(file: IO[str]) -> None:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*swept, *RUN_COLUMNS, *METRICS])
+        named = [f"sweep.{key}" if key in (*RUN_COLUMNS, *METRICS) else key for key in swept]
+        writer.writerow([*named, *RUN_COLUMNS, *METRICS])
         for record in sorted(records, key=lambda record: record.path):
             writer.writerow(_row(record, swept, path.parent))
 

@@ -13,10 +13,19 @@ from pathlib import Path
 from typing import Protocol
 
 from testbed.emulation.state import RunState
-from testbed.errors import ExpectationRefuted, Interrupted, InvalidMeasurement, MachineLacks, TestbedError, UsageError
+from testbed.errors import (
+    ExpectationRefuted,
+    Interrupted,
+    InvalidMeasurement,
+    MachineLacks,
+    RunFailed,
+    TestbedError,
+    UsageError,
+)
 from testbed.plan.model import Capabilities, Plan
 from testbed.plan.network import endpoint_path
 from testbed.plan.planner import plan as make_plan
+from testbed.plan.predict import buffers
 from testbed.plan.serial import to_json
 from testbed.results.environment import describe_environment
 from testbed.results.expect import Judgement, judge_expectations
@@ -24,7 +33,7 @@ from testbed.results.model import Result
 from testbed.results.reading import RunRecord, read_run
 from testbed.results.result import make_result, unfinished
 from testbed.results.rundir import RUNS, RunDirectory
-from testbed.results.samples import Samples
+from testbed.results.samples import Samples, Status
 from testbed.results.sweepcsv import write_sweep_csv
 from testbed.run.emulated import EmulatedRun, Progress
 from testbed.spec.reader import Experiment
@@ -96,6 +105,24 @@ def _check_machine(experiment: Experiment) -> None:
         raise MachineLacks(
             "gradients: digits-mlp needs scikit-learn, which is not installed", hint="pip install scikit-learn"
         )
+    needed_bytes, available_bytes = max(map(_memory_bytes, experiment.points)), _available_bytes()
+    if needed_bytes > available_bytes:
+        told = f"need {needed_bytes:,} bytes of memory and {available_bytes:,} are available"
+        raise MachineLacks(f"the ranks' inputs and buffers {told}", hint="lower workload.size or workers.count")
+
+
+def _memory_bytes(point: Point) -> int:
+    """What the ranks of a run hold: the input and the buffer of each."""
+    spec = point.spec
+    if spec.workload is None or spec.workload.kind != "collective" or spec.workers is None:
+        return 0
+    return 2 * spec.workers.count * sum(elements * each for elements, each in buffers(spec.workload))
+
+
+def _available_bytes() -> int:
+    """Source: proc(5), MemAvailable."""
+    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return int(fields["MemAvailable"].split()[0]) * 1024
 
 
 def _directory(experiment: Experiment, out: Path | None) -> Path:
@@ -127,9 +154,14 @@ def _run_point(point: Point, capabilities: Capabilities, place: Path, progress: 
                 samples, error = EmulatedRun(plan, directory, state, progress).run()
             except TestbedError as failure:
                 samples, error = replace(samples, failure=failure.message), failure
-            directory.write_links(samples.links)
-            directory.write_switches(samples.switches)
-            directory.write_result(_result(point, plan, samples, state.run_id))
+            try:
+                directory.write_links(samples.links)
+                directory.write_switches(samples.switches)
+                directory.write_result(_result(point, plan, samples, state.run_id))
+            except RunFailed as failure:
+                error = error or failure
+                status: Status = "interrupted" if isinstance(error, Interrupted) else "failed"
+                directory.mend_result(_result(point, plan, unfinished(status, error.message), state.run_id))
     finally:
         if not state.record.namespaces:
             state.remove()

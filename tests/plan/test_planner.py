@@ -242,4 +242,4 @@ def test_times_that_no_clock_reaches_are_refused(keys: dict[str, Any], named: st
 
 def test_a_dilation_that_nobody_waits_for_is_refused() -> None:
     with pytest.raises(UsageError, match="ask for a time dilation of"):
-        planned(links=[{"rate": "100Tbps", "delay": "0ns"}])
+        planned(**star(2, links=[{"rate": "100Tbps", "delay": "0ns"}], workload={"size": "1GiB"}))

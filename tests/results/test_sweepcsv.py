@@ -30,3 +30,13 @@ def test_one_row_a_run(tmp_path: Path) -> None:
         ("1", "5000", ""),
         ("0", "", ""),
     ]
+
+
+def test_no_two_columns_have_one_name(tmp_path: Path) -> None:
+    write_run(tmp_path / "p0-r0", [1000], point={"seed": 7, "time_dilation": 2})
+    write_sweep_csv(tmp_path / "sweep.csv", read_runs(tmp_path))
+    with (tmp_path / "sweep.csv").open(newline="") as file:
+        names, values = csv.reader(file)
+    assert len(set(names)) == len(names)
+    assert dict(zip(names, values, strict=True))["sweep.seed"] == "7"
+    assert names[:3] == ["sweep.seed", "sweep.time_dilation", "repeat"]

@@ -244,6 +244,28 @@ def test_a_defect_leaves_a_result_and_no_registration(
     assert list(runs(registry)) == []
 
 
+@pytest.mark.parametrize("place", ["write_links", "write_result"])
+def test_a_full_disk_is_in_the_result(place: str, go: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = getattr(RunDirectory, place)
+
+    def full(directory: RunDirectory, what: Any) -> None:
+        if place == "write_result" and what.status == "failed":  # the first, while there is space
+            write(directory, what)
+        else:
+            raise RunFailed("No space left on device")
+
+    monkeypatch.setattr(RunDirectory, place, full)
+    outcome = go(SPEC, ends())[0]
+    assert outcome.exit_status == 1
+    assert [(result.status, result.failure) for result in outcome.results] == [("failed", "No space left on device")]
+
+
+def test_what_does_not_fit_the_memory_is_refused_before_it_runs(go: Any, tmp_path: Path) -> None:
+    with pytest.raises(MachineLacks, match=r"need 4,398,046,511,104 bytes of memory and [\d,]+ are available"):
+        go(SPEC.replace("1MiB", "1024GiB"), ends())
+    assert not (tmp_path / "out").exists()
+
+
 def _written(folder: Path) -> Path:
     path = folder / "spec.yaml"
     path.write_text(SPEC)

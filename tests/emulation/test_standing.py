@@ -49,7 +49,7 @@ def test_a_host_that_is_not_there_is_a_usage_error(standing: RunState) -> None:
     done = verb("exec", "--run", standing.run_id, "h7", "--", "true")
     assert done.returncode == 2
     assert "no host 'h7'" in done.stderr
-    assert "its hosts are h0, h1" in done.stderr
+    assert "one of: h0, h1" in done.stderr
 
 
 def test_status_lists_it_and_down_ends_it(standing: RunState) -> None:

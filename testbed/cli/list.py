@@ -102,6 +102,13 @@ def _traffic() -> Entries:
     return _named({"constant": "packets from a host to a host at a rate", "incast": "bursts from several hosts to one"})
 
 
+def _programs() -> Entries:
+    from testbed.resources import shared_folder
+
+    found = sorted(shared_folder("p4").glob("*.p4"))
+    return _named({path.stem: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("/ ") for path in found})
+
+
 def _none() -> Entries:
     return []
 
@@ -116,7 +123,7 @@ REGISTRIES: Mapping[str, Callable[[], Entries]] = {
     "traffic": _traffic,
     "faults": _faults,
     "codecs": _none,
-    "programs": _none,
+    "programs": _programs,
 }
 
 

@@ -1,0 +1,48 @@
+"""Packet tests and mutated packets under the address and undefined-behaviour sanitizers, in a process of their own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+_RUN = """
+import json, sys
+from pathlib import Path
+from testbed.dataplane.bmv2json import read_json
+from testbed.dataplane.native.exchange import Exchange
+from testbed.dataplane.stf import Packet, read_stf
+from testbed.dataplane.stf_runner import carry_out, judge
+for name in json.loads(sys.argv[1]):
+    path = Path(sys.argv[2], name)
+    statements = read_stf(path.with_suffix(".stf"))
+    with Exchange(read_json(path.with_suffix(".json")), sanitize=True) as exchange:
+        assert judge(statements, carry_out(exchange, statements)).passed, name
+        exchange.fuzz([(s.port, s.frame) for s in statements if isinstance(s, Packet)], int(sys.argv[3]), seed=7)
+print("clean")
+"""
+
+
+def assert_clean(names: Sequence[str], folder: Path, mutants: int) -> None:
+    """Each `NAME.json` passes `NAME.stf`, and that many mutants of its packets do no harm."""
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN, json.dumps(names), str(folder), str(mutants)],
+        env={**os.environ, "LD_PRELOAD": _address_sanitizer(), "ASAN_OPTIONS": "detect_leaks=0"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.stdout == "clean\n", done.stderr[-3000:]
+
+
+def _address_sanitizer() -> str:
+    compiler = os.environ.get("CC") or "cc"
+    command = [compiler, "-print-file-name=libasan.so"]
+    path = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    if not Path(path).is_absolute():
+        pytest.skip(f"{compiler} has no shared address sanitizer")
+    return path

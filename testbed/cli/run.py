@@ -54,7 +54,7 @@ def _print(outcome: "Outcome") -> None:
 
     from testbed.results.table import result_table
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
     console.print(result_table(outcome.results))
     for judgement in outcome.judgements:
         console.print(f"expect: {judgement}", soft_wrap=True, markup=False)

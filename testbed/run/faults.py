@@ -31,7 +31,7 @@ class FaultTimeline:
         self._dilation = network.plan.dilation
 
     def start(self, zero_ns: int) -> None:
-        """`zero_ns`: CLOCK_MONOTONIC at model time zero. Faults before it (negative `at`) happen at once."""
+        """`zero_ns`: CLOCK_MONOTONIC at model time zero."""
         self._zero_ns = zero_ns
         self._conductor.due = self.due
         self._conductor.on_due = self.carry_out

@@ -152,7 +152,7 @@ class Iterations:
     def _program_row(self, rank: int, row: dict[str, int]) -> IterationRow:
         assert self.measured.zero_ns is not None
         start_ns, end_ns = (self._model(row[key] - self.measured.zero_ns) for key in ("start_ns", "end_ns"))
-        return IterationRow(row["iteration"], rank, False, True, start_ns, end_ns, 0, 0, 0, 0.0, 0, 0, 0)
+        return IterationRow(row["iteration"], rank, False, True, start_ns, end_ns, 0, 0, 0, 0.0, 0, None, 0)
 
     def _emit(self, rows: Iterable[IterationRow]) -> None:
         ordered = sorted(rows, key=lambda row: row.rank)

@@ -22,7 +22,9 @@ def test_the_parts_of_a_program_that_p4c_made() -> None:
 
 def test_expressions_wrapped_twice_are_one_expression() -> None:
     inner = {"type": "expression", "value": {"op": "~", "left": None, "right": {"type": "hexstr", "value": "-0x2"}}}
-    assert term({"type": "expression", "value": inner}) == Term("expression", None, "~", None, Term("hexstr", -2, bits=4))
+    assert term({"type": "expression", "value": inner}) == Term(
+        "expression", None, "~", None, Term("hexstr", -2, bits=4)
+    )
 
 
 def test_a_file_that_is_no_program(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from tests.transport.pump import PATH, Network, impaired
 
 from testbed.collective import generate
 from testbed.collective.cost import bytes_sent
@@ -24,6 +23,7 @@ from testbed.topology.graph import Graph
 from testbed.topology.parameters import TopologyError
 from testbed.transport import Endpoint, find, queue_pairs, settle
 from testbed.transport.endpoint import Arrival, Received, Sent
+from tests.transport.pump import PATH, Network, impaired
 
 ROOT = Path(__file__).parents[2]
 OWN = ROOT / "experiments" / "own"

@@ -7,7 +7,8 @@
 // Besides `routes`, `members` and `salts` (see l3_ecmp.p4) a controller fills
 //   gradients  DSCP and RoCE opcode, queue pair and partition key, each with a mask -> gradient(layer, magnitude)
 //   classes    layer and magnitude -> drop_above(depth, priority) or mark_above(depth, priority)
-// What is in no entry of `gradients` is no gradient: priority 0, never dropped early. A class without an entry likewise.
+// What is in no entry of `gradients`, or in one with NoAction, is no gradient: priority 0, never dropped early nor marked.
+// Likewise a class without an entry.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -30,9 +31,9 @@ control SwitchIngress(inout headers_t headers, inout metadata_t meta, inout stan
     bit<8> opcode = 0;
     bit<24> queue_pair = 0;
     bit<16> partition_key = 0;
-    layer_t layer;
-    magnitude_t magnitude;
-    bit<32> limit;
+    layer_t layer = 0;
+    magnitude_t magnitude = 0;
+    bit<32> limit = 0xFFFF_FFFF;  // deeper than any queue
     bool drops = false;
 
     action gradient(layer_t of_layer, magnitude_t of_magnitude) {
@@ -78,18 +79,19 @@ control SwitchIngress(inout headers_t headers, inout metadata_t meta, inout stan
             queue_pair = headers.bth.queue_pair;
             partition_key = headers.bth.partition_key;
         }
-        if (gradients.apply().hit && classes.apply().hit) {
-            bit<32> class = 27w0 ++ layer ++ magnitude;
-            bit<32> depth;
-            queue_depths.read(depth, queue_index(standard_metadata.egress_spec, standard_metadata.priority));
-            if (depth > limit) {
-                if (drops) {
-                    dropped_early.count(class);
-                    mark_to_drop(standard_metadata);
-                } else if (headers.ipv4.ecn != ECN_NOT_ECT) {
-                    marked.count(class);
-                    headers.ipv4.ecn = ECN_CE;
-                }
+        switch (gradients.apply().action_run) {
+            gradient: { classes.apply(); }
+        }
+        bit<32> class = 27w0 ++ layer ++ magnitude;
+        bit<32> depth;
+        queue_depths.read(depth, queue_index(standard_metadata.egress_spec, standard_metadata.priority));
+        if (depth > limit) {
+            if (drops) {
+                dropped_early.count(class);
+                mark_to_drop(standard_metadata);
+            } else if (headers.ipv4.ecn != ECN_NOT_ECT) {
+                marked.count(class);
+                headers.ipv4.ecn = ECN_CE;
             }
         }
     }

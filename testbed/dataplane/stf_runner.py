@@ -15,7 +15,7 @@ from typing import Protocol
 from testbed.dataplane.bmv2json import Table, read_json
 from testbed.dataplane.native.control import ActionCall, Control, ControlError, FieldMatch
 from testbed.dataplane.native.exchange import Exchange
-from testbed.dataplane.native.library import Rates
+from testbed.dataplane.native.loader import Rates
 from testbed.dataplane.stf import (
     Add,
     CheckCounter,

@@ -9,7 +9,7 @@ import pytest
 from testbed.dataplane.bmv2json import Program
 from testbed.dataplane.native.control import ActionCall, ControlError, FieldMatch
 from testbed.dataplane.native.exchange import Exchange
-from testbed.dataplane.native.library import Rates
+from testbed.dataplane.native.loader import Rates
 from tests.dataplane.small_programs import action, assign, field, parameter, program, table
 
 MISS = 0xFFFF

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.dataplane.bmv2json import Program, Table
-from testbed.dataplane.native.library import STATUS, Call, Count, Match, ProgramTable, Rates
+from testbed.dataplane.native.loader import STATUS, Call, Count, Match, ProgramTable, Rates
 from testbed.errors import UsageError
 
 

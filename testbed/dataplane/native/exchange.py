@@ -8,7 +8,7 @@ from typing import Self
 from testbed.dataplane.bmv2json import Program
 from testbed.dataplane.native.build import build_exchange, build_program
 from testbed.dataplane.native.control import Control
-from testbed.dataplane.native.library import LOG, CloneSession, Frame, Replica, load_exchange, load_program
+from testbed.dataplane.native.loader import LOG, CloneSession, Frame, Replica, load_exchange, load_program
 
 
 class Exchange:

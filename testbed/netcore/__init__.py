@@ -1,6 +1,8 @@
 """The native core; see `__init__.pyi`."""
 
 from testbed.netcore._core import (
+    CPU_PORT,
+    HOLD_LIMIT_S,
     LONGEST_NS,
     MAX_DATAGRAM_BYTES,
     MAX_SEGMENTS,
@@ -20,6 +22,8 @@ from testbed.netcore._core import (
 )
 
 __all__ = [
+    "CPU_PORT",
+    "HOLD_LIMIT_S",
     "LONGEST_NS",
     "MAX_DATAGRAM_BYTES",
     "MAX_SEGMENTS",

@@ -5,7 +5,7 @@ nanoseconds of CLOCK_MONOTONIC and are *real* time: callers multiply model time 
 """
 
 from collections.abc import Sequence
-from typing import Final, final
+from typing import Final, Literal, final
 
 Buffer = bytes | bytearray | memoryview
 
@@ -20,6 +20,12 @@ MAX_DATAGRAM_BYTES: Final[int]
 
 LONGEST_NS: Final[int]
 """The longest delay or jitter of a link, in real time: 2^60 ns, 36 years."""
+
+CPU_PORT: Final[int]
+"""The port by which programs send packets to the control plane: 510, as v1model programs have it."""
+
+HOLD_LIMIT_S: Final[int]
+"""The longest that `Fabric.hold` waits for the loop: 5 s."""
 
 # --- RoCEv2 -----------------------------------------------------------------------------------------------------------
 
@@ -125,10 +131,10 @@ def set_running(name: str, running: bool) -> None:
 
 @final
 class Fabric:
-    """Ports (TAPs) and directed links under one event queue and the monotonic clock.
+    """Ports, native P4 switches and directed links under one event queue.
 
-    `run` may be in one thread (it holds no GIL) while another calls the other methods: they are carried out by the
-    running loop between two batches of packets.
+    Under the monotonic clock: `run` may be in one thread (it holds no GIL) while another calls the other methods; they
+    are carried out by the running loop between two batches of packets. Under a virtual clock: `advance`, never `run`.
     """
 
     def __init__(self, seed: int) -> None: ...
@@ -140,6 +146,44 @@ class Fabric:
         again when they leave the switch they entered. spray: a random nibble goes into the source MAC of frames leaving
         here. join: super-packets may.
         """
+
+    def add_memory_port(self) -> int:
+        """A host's port without a device, under a virtual clock: `send` puts frames in, `taken` has what came out."""
+
+    def add_switch(self, program: int, seed: int) -> int:
+        """Make an instance of a compiled program; returns the switch's number.
+
+        program: the address of its `struct p4_program`, which must stay loaded as long as the fabric lives. seed: of
+        the program's `random`. Raises ValueError for a program of another ABI version.
+        """
+
+    def switch_instance(self, switch: int) -> int:
+        """The address of the switch's `struct p4_instance`, to be changed between `hold` and `release` only."""
+
+    def add_switch_port(self, switch: int, number: int) -> int:
+        """Give a switch a port; `number` is what its program calls it. Returns a port's index as add_port does."""
+
+    def configure_switch(
+        self,
+        switch: int,
+        *,
+        scheduler: Literal["strict"] | Sequence[int] = "strict",
+        buffer: tuple[int, float, int] | None = None,
+        pfc: tuple[int, int, int] | None = None,
+        trim: int = 0,
+    ) -> None:
+        """Set how all of a switch's queues work, after its ports and links and before packets.
+
+        scheduler: "strict" (a larger priority first), or the 8 weights of deficit round robin, of priority 0 first.
+        buffer: (shared bytes, alpha, headroom bytes a port) in place of the links' queue sizes. pfc: (bit mask of
+        priorities, xoff bytes, xon bytes). trim: bytes to which a packet is cut that would be dropped; 0: never.
+        """
+
+    def set_group(self, switch: int, group: int, replicas: Sequence[tuple[int, int]]) -> None:
+        """Set a multicast group's copies: port number and replication id of each. None of them: no group."""
+
+    def set_session(self, switch: int, session: int, replicas: Sequence[tuple[int, int]]) -> None:
+        """Set where a clone session's copies go, as `set_group`."""
 
     def add_link(self, source: int, target: int, index: int) -> int:
         """Join two ports one way; `index` keys its random draws. Set its parameters before running."""
@@ -184,11 +228,59 @@ class Fabric:
     def transit(self) -> tuple[int, int] | None:
         """How long packets were inside switches since the last `mark`, in real ns: (p50, p99); None: no packet was."""
 
+    def nic_priorities(self, by_dscp: bool) -> None:
+        """Whether host NICs queue by DSCP (priority = DSCP >> 3), else all packets have priority 0."""
+
+    def hold(self) -> None:
+        """Park the loop between two packets, so that what is done until `release` is one change to all switches.
+
+        Other methods still work meanwhile. Raises RuntimeError if it is held already, or if the loop did not come to
+        rest within HOLD_LIMIT_S. `stop` works while it is held: the loop ends once released.
+        """
+
+    def release(self) -> None:
+        """Let the loop go on. Raises RuntimeError if it is not held."""
+
+    def inject(self, switch: int, port: int, frame: Buffer) -> None:
+        """Treat a frame as if it came in by that port number of the switch, now. It need not be one of its ports."""
+
+    def send_out(self, switch: int, port: int, frame: Buffer) -> None:
+        """Put a frame into the queue of a switch's port, past the program. Raises KeyError: it has no such port."""
+
+    def send(self, port: int, frame: Buffer) -> None:
+        """Put a frame into the link of a memory port, now."""
+
+    def taken(self) -> list[tuple[int, int, bytes]]:
+        """What came out at memory ports since the last call, in order: (port, at_ns, frame)."""
+
+    def punted(self) -> list[tuple[int, int, bytes]]:
+        """What programs sent to CPU_PORT since the last call: (switch, port number it came in by, frame)."""
+
+    def digests(self, switch: int) -> list[tuple[int, bytes]]:
+        """Digests since the last call: (number of the field list, its fields each padded to whole bytes)."""
+
+    def messages(self, switch: int) -> list[str]:
+        """What the program logged since the last call (log_msg, failed assert and assume)."""
+
+    def set_depth(self, switch: int, depth_bytes: int | None) -> None:
+        """Tell programs this queue depth in place of the true one, for packet tests; None: the true one."""
+
+    def switch_counters(self, switch: int) -> dict[str, int]:
+        """Counts of a switch's packets; those of the job with the prefix `job_`.
+
+        received, dropped_program, dropped_port (sent to a port it has not), duplicated (copies made by multicast and
+        clones), trimmed, punted, dropped_punt (the queue to the CPU was full), dropped_passes (came round too often),
+        dropped_memory; and of the switch alone: digests, lost_digests, lost_messages.
+        """
+
     def capture_start(self, port: int, path: str, snap_bytes: int) -> None:
         """Write what enters and leaves at a port into a pcap file (nanosecond resolution). Raises OSError."""
 
     def capture_stop(self) -> None:
         """End all captures; their files are complete then. Raises the first OSError that kept one from being so."""
+
+    def advance(self, until_ns: int) -> None:
+        """Let the virtual clock go to an instant, and all happen that is due by then. Not while running."""
 
     def run(self) -> None:
         """Move packets until `stop`. Raises OSError if the event loop itself fails."""

@@ -15,6 +15,8 @@
 #define FABRIC_READ_BATCH 64    /* frames read from one port before others get their turn */
 #define FABRIC_EVENT_BATCH 256  /* events fired before kept packets are written and ports are read */
 #define FABRIC_WAKE_NS 20000    /* what is due is run at most this often: a wake-up costs as much as ten packets */
+#define FABRIC_HOLD_LIMIT_S 5   /* the loop comes to rest in a thousandth of it, unless it is stuck */
+#define SWITCH_CPU_PORT 510
 #define FABRIC_NIC_BYTES (UINT64_C(4) << 20) /* queue of a host's NIC above which its TAP is read no more */
 
 struct fabric;

@@ -378,6 +378,12 @@ static PyObject *stop(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *not_yet(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    (void)self, (void)args, (void)keywords;
+    return PyErr_Format(PyExc_NotImplementedError, "native switches are being built");
+}
+
 #define KEYWORDS(function) (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS
 
 static PyMethodDef methods[] = {
@@ -391,6 +397,26 @@ static PyMethodDef methods[] = {
     {"transit", transit, METH_NOARGS, NULL},
     {"capture_start", capture_start, METH_VARARGS, NULL},
     {"capture_stop", capture_stop, METH_NOARGS, NULL},
+    {"add_memory_port", KEYWORDS(not_yet), NULL},
+    {"add_switch", KEYWORDS(not_yet), NULL},
+    {"switch_instance", KEYWORDS(not_yet), NULL},
+    {"add_switch_port", KEYWORDS(not_yet), NULL},
+    {"configure_switch", KEYWORDS(not_yet), NULL},
+    {"set_group", KEYWORDS(not_yet), NULL},
+    {"set_session", KEYWORDS(not_yet), NULL},
+    {"nic_priorities", KEYWORDS(not_yet), NULL},
+    {"hold", KEYWORDS(not_yet), NULL},
+    {"release", KEYWORDS(not_yet), NULL},
+    {"inject", KEYWORDS(not_yet), NULL},
+    {"send_out", KEYWORDS(not_yet), NULL},
+    {"send", KEYWORDS(not_yet), NULL},
+    {"taken", KEYWORDS(not_yet), NULL},
+    {"punted", KEYWORDS(not_yet), NULL},
+    {"digests", KEYWORDS(not_yet), NULL},
+    {"messages", KEYWORDS(not_yet), NULL},
+    {"set_depth", KEYWORDS(not_yet), NULL},
+    {"switch_counters", KEYWORDS(not_yet), NULL},
+    {"advance", KEYWORDS(not_yet), NULL},
     {"run", run, METH_NOARGS, NULL},
     {"stop", stop, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

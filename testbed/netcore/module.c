@@ -2,6 +2,7 @@
 #include "module.h"
 
 #include "clock.h"
+#include "fabric.h"
 #include "frame.h"
 #include "icrc.h"
 #include "port.h"
@@ -439,7 +440,9 @@ PyMODINIT_FUNC PyInit__core(void)
         PyModule_AddIntConstant(module, "SLOT_BYTES", UDP_SLOT_BYTES) != 0 ||
         PyModule_AddIntConstant(module, "MAX_SEGMENTS", ROCE_SEGMENTS) != 0 ||
         PyModule_AddIntConstant(module, "MAX_DATAGRAM_BYTES", ROCE_DATAGRAM_BYTES) != 0 ||
-        PyModule_AddIntConstant(module, "LONGEST_NS", LINK_LONGEST_NS) != 0) {
+        PyModule_AddIntConstant(module, "LONGEST_NS", LINK_LONGEST_NS) != 0 ||
+        PyModule_AddIntConstant(module, "CPU_PORT", SWITCH_CPU_PORT) != 0 ||
+        PyModule_AddIntConstant(module, "HOLD_LIMIT_S", FABRIC_HOLD_LIMIT_S) != 0) {
         Py_XDECREF(type);
         Py_DECREF(module);
         return NULL;

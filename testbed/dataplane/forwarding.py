@@ -1,0 +1,162 @@
+"""A switch's forwarding entries on the tables of `p4/include/routing.p4`: `routes`, `members` and `salts`.
+
+A prefix with one port is one route; one with several goes to a *group*, a numbered set of ports that prefixes share,
+whose members are entries of their own; one without any is dropped by its route. `routes` and `members` must be there.
+`salts` is for programs that choose by a hash (include/flow_hash.p4); where it lacks, there is nothing to salt.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+from testbed.dataplane.native.control import ActionCall, Control, ControlError, FieldMatch
+from testbed.routing.model import Entry
+
+ROUTES, MEMBERS, SALTS = "routes", "members", "salts"
+DROPS, NO_ROUTE = "drops", 3  # the counter of drops by reason, and DROP_NO_ROUTE
+MISS = "miss"  # what packets that no prefix matches are counted under
+_KEYS = {ROUTES: 1, MEMBERS: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What packets of a prefix came to."""
+
+    packets: int
+    bytes: int
+    dropped: int
+
+
+@dataclass(slots=True)
+class _Route:
+    entry: Entry
+    handle: int
+
+
+@dataclass(slots=True)
+class _Group:
+    number: int
+    handles: tuple[int, ...]
+    routes: int  # that lead to it
+
+
+class Forwarding:
+    """What one switch forwards by. Changes are atomic if whoever owns the instance holds it meanwhile.
+
+    Raises ControlError if the program lacks a table, or a table is full.
+    """
+
+    def __init__(self, control: Control, switch: str) -> None:
+        self._control = control
+        self._switch = switch
+        self._routes: dict[str, _Route] = {}
+        self._groups: dict[tuple[int, ...], _Group] = {}
+        self.salt = 0
+        for name, keys in _KEYS.items():
+            self._check_table(name, keys)
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """prefix -> entry: what is installed."""
+        return {prefix: route.entry for prefix, route in self._routes.items()}
+
+    def replace(self, entries: Iterable[Entry]) -> int:
+        """Have just these entries; returns how many were added, changed or removed."""
+        wanted = {entry.prefix: entry for entry in entries}
+        changes = sum(self.set(entry) for entry in wanted.values())
+        for prefix in self._routes.keys() - wanted.keys():
+            self.remove(prefix)
+            changes += 1
+        return changes
+
+    def set(self, entry: Entry) -> bool:
+        """Add an entry or change the one of its prefix; whether there was anything to do."""
+        held = self._routes.get(entry.prefix)
+        if held is not None and held.entry == entry:
+            return False
+        call = self._call(entry.ports)
+        if held is None:
+            network = ipaddress.IPv4Network(entry.prefix)
+            key = [FieldMatch(int(network.network_address), prefix=network.prefixlen)]
+            self._routes[entry.prefix] = _Route(entry, self._control.insert(ROUTES, key, call))
+        else:
+            self._control.modify(ROUTES, held.handle, call)
+            left, held.entry = held.entry, entry
+            self._release(left.ports)
+        return True
+
+    def remove(self, prefix: str) -> None:
+        """Forget an entry, if there is one of this prefix."""
+        held = self._routes.pop(prefix, None)
+        if held is not None:
+            self._control.remove(ROUTES, held.handle)
+            self._release(held.entry.ports)
+
+    def set_salt(self, salt: int) -> None:
+        """Salt the hash by which a program chooses among ports; nothing where it does not hash."""
+        try:
+            self._control.table(SALTS)
+        except ControlError:
+            return
+        self._control.set_default(SALTS, ActionCall("salted", {"value": salt}))
+        self.salt = salt
+
+    def traffic(self) -> Mapping[str, Traffic]:
+        """prefix -> what its packets came to since it was installed; MISS counts those that no prefix matched.
+
+        Misses are known where the program has the counter `drops` of routing.p4; they have no bytes.
+        """
+        counts = {}
+        for prefix, route in self._routes.items():
+            packets, bytes_ = self._control.entry_count(ROUTES, route.handle)
+            counts[prefix] = Traffic(packets, bytes_, 0 if route.entry.ports else packets)
+        try:
+            unrouted, _ = self._control.read_counter(DROPS, NO_ROUTE)
+        except ControlError:
+            return counts
+        missed = unrouted - sum(each.dropped for each in counts.values())
+        return counts | {MISS: Traffic(missed, 0, missed)}
+
+    def _call(self, ports: tuple[int, ...]) -> ActionCall:
+        """The action of a route; its group is made, or has one route more."""
+        if not ports:
+            return ActionCall("drop")
+        if len(ports) == 1:
+            return ActionCall("to_port", {"port": ports[0]})
+        group = self._groups.get(ports)
+        if group is None:
+            taken = {other.number for other in self._groups.values()}
+            number = next(n for n in count(1) if n not in taken)
+            handles = tuple(
+                self._control.insert(
+                    MEMBERS, [FieldMatch(number), FieldMatch(i)], ActionCall("to_port", {"port": port})
+                )
+                for i, port in enumerate(ports)
+            )
+            group = self._groups[ports] = _Group(number, handles, 0)
+        group.routes += 1
+        return ActionCall("to_group", {"number": group.number, "members": len(ports)})
+
+    def _release(self, ports: tuple[int, ...]) -> None:
+        """One route less leads to a group; the last one takes it along."""
+        group = self._groups.get(ports)
+        if group is None:
+            return
+        group.routes -= 1
+        if group.routes == 0:
+            del self._groups[ports]
+            for handle in group.handles:
+                self._control.remove(MEMBERS, handle)
+
+    def _check_table(self, name: str, keys: int) -> None:
+        """Raise ControlError unless the program has this table of p4/include with so many keys."""
+        try:
+            found = len(self._control.table(name).keys)
+        except ControlError as error:
+            raise ControlError(
+                f"switch {self._switch}: the program has no table {name!r}, so that the routes cannot be installed",
+                hint=f"include routing.p4 (see p4/l3_ecmp.p4): {error.hint}",
+            ) from error
+        if found != keys:
+            raise ControlError(f"switch {self._switch}: table {name!r} has {found} keys instead of {keys}")

@@ -50,21 +50,25 @@ def run_ranks(shared: Shared, control: Path, namespaces: Mapping[int, str]) -> i
 
 def _be_rank(shared: Shared, control: Path, rank: int, parent: int, namespace: str | None) -> None:
     process.die_with_parent(parent)
-    scheduling.go_first(scheduling.RANK_PRIORITY)
     process.name_process(f"rank{rank}")
-    set_timer_slack(1)
-    if namespace is not None:
-        process.enter_network(namespace)
-    sockets = Sockets(shared, rank)
-    channel = Channel.connect(control, "rank", rank=rank, name=f"rank {rank} on {shared.plan.placement[rank]}")
+    connect = partial(
+        Channel.connect, control, "rank", rank=rank, name=f"rank {rank} on {shared.plan.placement[rank]}"
+    )  # its hello says that the rank's sockets are there
+    channel = None
     try:
+        scheduling.go_first(scheduling.RANK_PRIORITY)
+        set_timer_slack(1)
+        if namespace is not None:
+            process.enter_network(namespace)
+        sockets = Sockets(shared, rank)
+        channel = connect()
         sockets.serve(channel)
     except ChannelClosed:
         return  # the run has gone, and so may its ranks
     except BaseException as error:
         reason = error.message if isinstance(error, TestbedError) else repr(error)
-        with contextlib.suppress(ChannelClosed):
-            channel.send({"event": "failed", "rank": rank, "reason": reason})
+        with contextlib.suppress(ChannelClosed, OSError):
+            (channel or connect()).send({"event": "failed", "rank": rank, "reason": reason})
         raise
 
 

@@ -141,6 +141,14 @@ def test_ranks_go_when_their_parent_is_killed(tmp_path: Path) -> None:
         ranks.channels.clear()
 
 
+def test_a_rank_that_cannot_begin_says_why_at_once(tmp_path: Path) -> None:
+    plan = make_plan(2, loopback=True)
+    with Ranks(plan, tmp_path, {"h0": "tw-nowhere", "h1": "tw-nowhere"}) as ranks:
+        notice = ranks.channels[1].receive(5)
+    assert notice["event"] == "failed"
+    assert "tw-nowhere" in notice["reason"]
+
+
 def test_an_unknown_request_is_answered_with_an_error(tmp_path: Path) -> None:
     with Ranks(make_plan(2, loopback=True), tmp_path) as ranks, pytest.raises(RunFailed, match="knows no request"):
         ranks.channels[0].request({"op": "dance"})

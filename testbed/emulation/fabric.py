@@ -168,8 +168,14 @@ class FabricProcess:
         return {}
 
     def _capture_start(self, request: Message) -> dict[str, Any]:
-        port = self._ports[request["node"], request["port"]]
-        self._fabric.capture_start(port, request["path"], request["snap_bytes"])
+        node, port, dilation = request["node"], request["port"], self.config.dilation
+        self._fabric.capture_start(
+            self._ports[node, port],
+            request["path"],
+            request["snap_bytes"],
+            interface=f"{node}-eth{port}",
+            comment=f"node {node}, port {port}; time_dilation {dilation}: model time = real time / {dilation}",
+        )
         return {}
 
     def _capture_stop(self, _request: Message) -> dict[str, Any]:

@@ -153,7 +153,7 @@ class FabricClient:
         self._ask("link-up", cable=cable)
 
     def capture_start(self, node: str, port: int, path: str, snap_bytes: int) -> None:
-        """Write what crosses a port, both ways, into a new pcap file."""
+        """Write what crosses a port, both ways, into a new pcapng file."""
         self._ask("capture-start", node=node, port=port, path=path, snap_bytes=snap_bytes)
 
     def capture_stop(self) -> None:

@@ -66,7 +66,7 @@ class EmulatedNetwork:
         self.mismatches: list[str] = []  # what reads back differently from what was asked, after `start`
         self._logs = logs
         self._with_controller = controller
-        self._openvswitch = OpenVSwitch(state, logs, self.outer, plan.datapath)
+        self._openvswitch = OpenVSwitch(state, logs, self.outer, plan.datapath or "user")
         self._tc = TcDriver(plan, self.outer)
         self._links: FabricDriver | None = None
         self._hub: Hub | None = None
@@ -220,7 +220,7 @@ class EmulatedNetwork:
         return drops
 
     def capture(self, node: str, port: int, path: Path, snap_bytes: int) -> None:
-        """Write what crosses a port, both ways, into a new pcap file; the port's cable must be the fabric's."""
+        """Write what crosses a port, both ways, into a new pcapng file; the port's cable must be the fabric's."""
         self._in_fabric.client.capture_start(node, port, str(path), snap_bytes)
 
     def end_captures(self) -> None:
@@ -248,7 +248,7 @@ class EmulatedNetwork:
             "controller",
             [
                 sys.executable, str(shared_folder("controller") / "runner.py"),
-                "--app", self.plan.spec.switches.controller,
+                "--app", self.plan.switching.controller or "ecmp",
                 "--plan", str(self.state.directory / "plan.json"),
                 "--control", str(self.hub.path),
                 "--port", str(CONTROLLER_PORT),

@@ -1,4 +1,8 @@
-/* Writes frames into a pcap file (nanosecond magic, Ethernet), as they enter and leave at one port. */
+/* Writes frames into a pcapng file, as they enter and leave at one port.
+ *
+ * One section with one interface, times in nanoseconds; at the end the interface's statistics, by which a reader knows that
+ * the file is whole. Format: draft-ietf-opsawg-pcapng.
+ */
 #ifndef NETCORE_CAPTURE_H
 #define NETCORE_CAPTURE_H
 
@@ -6,19 +10,25 @@
 #include <stdint.h>
 
 #define CAPTURE_BUFFER_BYTES (1 << 18)
+#define CAPTURE_TEXT_MAX 4096 /* of a name or a comment; what is longer is cut */
 
 struct capture;
 
-/* Begin a file; NULL with errno: it cannot be written. Frames are cut to `snap_bytes`. */
-struct capture *capture_open(const char *path, uint32_t snap_bytes);
+/* As the port's node sees it; the values are those of epb_flags. */
+enum capture_direction { CAPTURE_INBOUND = 1, CAPTURE_OUTBOUND = 2 };
+
+/* Begin a file; NULL with errno: it cannot be written. Frames are cut to `snap_bytes`. `interface` names the port, and
+ * `comment` says more of it; each is left out where empty. */
+struct capture *capture_open(const char *path, uint32_t snap_bytes, const char *interface, const char *comment);
 
 /* Add a frame seen at `at_ns` of CLOCK_MONOTONIC; the file has the time of day. */
-void capture_frame(struct capture *capture, const uint8_t *frame, uint32_t length, int64_t at_ns);
+void capture_frame(struct capture *capture, const uint8_t *frame, uint32_t length, int64_t at_ns,
+                   enum capture_direction direction);
 
 /* The path it was opened with. */
 const char *capture_path(const struct capture *capture);
 
-/* Write out what is buffered and close; false with errno: something was not written. */
+/* Write out what is buffered and the statistics, and close; false with errno: something was not written. */
 bool capture_close(struct capture *capture);
 
 #endif

@@ -180,7 +180,7 @@ static void read_port(struct fabric *fabric, struct fabric_port *port)
         for (struct packet *packet; (packet = packet_take(&packets));) {
             classify(&fabric->job, packet);
             if (port->port.capture)
-                capture_frame(port->port.capture, packet->frame, packet->length, now_ns);
+                capture_frame(port->port.capture, packet->frame, packet->length, now_ns, CAPTURE_OUTBOUND);
             int64_t arrived_ns = now_ns;
             if (!port->host)
                 arrived_ns = transit_leave(&fabric->transit, port->switch_number, packet, now_ns);

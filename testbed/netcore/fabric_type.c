@@ -325,17 +325,19 @@ static bool close_capture(struct capture *capture)
     return complete;
 }
 
-static PyObject *capture_start(PyObject *self, PyObject *args)
+static PyObject *capture_start(PyObject *self, PyObject *args, PyObject *keywords)
 {
+    static char *names[] = {"port", "path", "snap_bytes", "interface", "comment", NULL};
     Py_ssize_t index;
-    const char *path;
+    const char *path, *interface = "", *comment = "";
     unsigned int snap_bytes;
-    if (!PyArg_ParseTuple(args, "nsI:capture_start", &index, &path, &snap_bytes))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "nsI|$ss:capture_start", names, &index, &path, &snap_bytes, &interface,
+                                     &comment))
         return NULL;
     struct fabric_port *port = port_at(fabric_of(self), index);
     if (!port)
         return NULL;
-    struct capture_change change = {&port->port, capture_open(path, snap_bytes)};
+    struct capture_change change = {&port->port, capture_open(path, snap_bytes, interface, comment)};
     if (!change.capture)
         return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
     call(fabric_of(self), swap_capture, &change);
@@ -395,7 +397,7 @@ static PyMethodDef methods[] = {
     {"counters", counters, METH_NOARGS, NULL},
     {"mark", mark, METH_NOARGS, NULL},
     {"transit", transit, METH_NOARGS, NULL},
-    {"capture_start", capture_start, METH_VARARGS, NULL},
+    {"capture_start", KEYWORDS(capture_start), NULL},
     {"capture_stop", capture_stop, METH_NOARGS, NULL},
     {"add_memory_port", KEYWORDS(not_yet), NULL},
     {"add_switch", KEYWORDS(not_yet), NULL},

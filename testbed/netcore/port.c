@@ -84,7 +84,7 @@ void port_write(struct port *port, struct packet *packet)
     }
     port->written++;
     if (port->capture)
-        capture_frame(port->capture, packet->frame, packet->length, clock_monotonic_ns());
+        capture_frame(port->capture, packet->frame, packet->length, clock_monotonic_ns(), CAPTURE_INBOUND);
     if (!port->options.join || !join_may_begin(packet)) {
         struct join alone = {0};
         port_flush(port);

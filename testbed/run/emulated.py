@@ -171,7 +171,7 @@ class EmulatedRun:
             {graph.links[i].cable: graph.links[i] for i in reversed(select(graph, capture.select))} if capture else {}
         )
         for link in cables.values():
-            path = self._directory.pcap / f"{interface(link.source, link.source_port)}.pcap"
+            path = self._directory.pcap / f"{interface(link.source, link.source_port)}.pcapng"
             self._network.capture(link.source, link.source_port, path.absolute(), capture.snap_bytes if capture else 0)
 
     def _at_zero(self, faults: FaultTimeline, zero_ns: int) -> None:

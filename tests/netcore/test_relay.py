@@ -13,10 +13,12 @@ import time
 from pathlib import Path
 
 import pytest
+from scapy.utils import RawPcapNgReader
 
 from testbed.emulation.fabric_client import Counts, FabricConfig, FabricLink, LinkEnd, total
 from testbed.errors import RunFailed
 from testbed.topology.graph import Ecn, LinkParameters, Loss
+from tests.netcore.pcapng import INBOUND, OUTBOUND, read_pcapng
 from tests.netcore.rig import Host, Rig, fabric_process, run, wait_until
 
 pytestmark = [
@@ -210,7 +212,7 @@ def test_parameters_change_while_packets_are_inside(tmp_path: Path) -> None:
 def test_both_directions_of_a_port_are_captured(tmp_path: Path) -> None:
     with Rig(tmp_path, LinkParameters(100_000_000, 100_000)) as rig:
         first, second = rig.hosts
-        target = tmp_path / "h0.pcap"
+        target = tmp_path / "h0.pcapng"
         rig.fabric.capture_start("h0", 0, str(target), snap_bytes=64)
         first.send(second, numbered(0, 3), PAYLOAD_BYTES)
         second.receive(3 * PAYLOAD_BYTES)
@@ -218,49 +220,64 @@ def test_both_directions_of_a_port_are_captured(tmp_path: Path) -> None:
         first.receive(2 * PAYLOAD_BYTES)
         now = time.time()
         rig.fabric.capture_stop()
-        data = target.read_bytes()
-        magic, major, minor, _, _, snap, link_type = struct.unpack_from("=IHHIIII", data)
-        assert (magic, major, minor, snap, link_type) == (0xA1B23C4D, 2, 4, 64, 1)
-        offset, seen = 24, []
-        while offset < len(data):
-            seconds, nanoseconds, kept, length = struct.unpack_from("=IIII", data, offset)
-            frame = data[offset + 16 : offset + 16 + kept]
-            seen.append((frame[29], struct.unpack_from("!I", frame, 42)[0], kept, length))
-            assert 0 <= now - (seconds + nanoseconds / 1e9) < 5
-            offset += 16 + kept
-        assert seen == [
-            *[(1, number, 64, FRAME_BYTES) for number in range(3)],
-            *[(2, number, 64, FRAME_BYTES) for number in (7, 8)],
+        capture = read_pcapng(target)
+        assert (capture.application, capture.interface, capture.link_type) == ("Testbed", "h0-eth0", 1)
+        assert capture.comment == "node h0, port 0; time_dilation 1: model time = real time / 1"
+        assert (capture.snap_bytes, capture.received, capture.dropped) == (64, 5, 0)
+        assert all(0 <= now - record.at_ns / 1e9 < 5 for record in capture.records)
+        assert [
+            (r.direction, r.frame[29], struct.unpack_from("!I", r.frame, 42)[0], len(r.frame), r.length)
+            for r in capture.records
+        ] == [
+            *[(OUTBOUND, 1, number, 64, FRAME_BYTES) for number in range(3)],
+            *[(INBOUND, 2, number, 64, FRAME_BYTES) for number in (7, 8)],
         ]
         with pytest.raises(RunFailed, match="File exists"):
             rig.fabric.capture_start("h0", 0, str(target), snap_bytes=64)
 
 
+def test_another_reader_understands_a_capture(tmp_path: Path) -> None:
+    with Rig(tmp_path, LinkParameters(100_000_000, 100_000)) as rig:
+        target = tmp_path / "h0.pcapng"
+        rig.fabric.capture_start("h0", 0, str(target), snap_bytes=1001)  # no multiple of 4
+        rig.hosts[0].send(rig.hosts[1], numbered(0, 400), PAYLOAD_BYTES)  # more than is buffered at once
+        rig.hosts[1].receive(400 * PAYLOAD_BYTES)
+        rig.fabric.capture_stop()
+    read = [(bytes(frame), about) for frame, about in RawPcapNgReader(str(target))]
+    assert [struct.unpack_from("!I", frame, 42)[0] for frame, _ in read] == list(range(400))
+    assert {(len(frame), about.wirelen, about.ifname, about.tsresol) for frame, about in read} == {
+        (1001, FRAME_BYTES, b"h0-eth0", 10**9)
+    }
+    own = read_pcapng(target)
+    assert [about.tshigh << 32 | about.tslow for _, about in read] == [record.at_ns for record in own.records]
+
+
 def test_captures_are_complete_when_the_fabric_has_quit(tmp_path: Path) -> None:
     with Rig(tmp_path, LinkParameters(100_000_000, 100_000)) as rig:
-        target = tmp_path / "h0.pcap"
+        target = tmp_path / "h0.pcapng"
         rig.fabric.capture_start("h0", 0, str(target), snap_bytes=64)
         rig.hosts[0].send(rig.hosts[1], numbered(0, 30), PAYLOAD_BYTES)
         rig.hosts[1].receive(30 * PAYLOAD_BYTES)
         rig.fabric.quit()
         assert rig.process.wait(5) == 0
-        assert target.stat().st_size == 24 + 30 * (16 + 64)
+        capture = read_pcapng(target)
+        assert (capture.received, len(capture.records)) == (30, 30)
 
 
 @pytest.mark.parametrize("end", ["capture_stop", "quit"])
 def test_a_capture_that_could_not_be_written_is_told(tmp_path: Path, end: str) -> None:
-    full, whole = tmp_path / "small", tmp_path / "h1.pcap"
+    full, whole = tmp_path / "small", tmp_path / "h1.pcapng"
     full.mkdir()
     with Rig(tmp_path, LinkParameters(100_000_000, 100_000)) as rig:
         run("mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(full))
         try:
-            rig.fabric.capture_start("h0", 0, str(full / "h0.pcap"), snap_bytes=1500)
+            rig.fabric.capture_start("h0", 0, str(full / "h0.pcapng"), snap_bytes=1500)
             rig.fabric.capture_start("h1", 0, str(whole), snap_bytes=1500)
             rig.hosts[0].send(rig.hosts[1], numbered(0, 30), PAYLOAD_BYTES)
             rig.hosts[1].receive(30 * PAYLOAD_BYTES)
-            with pytest.raises(RunFailed, match=r"No space left on device.*small/h0\.pcap"):
+            with pytest.raises(RunFailed, match=r"No space left on device.*small/h0\.pcapng"):
                 getattr(rig.fabric, end)()
-            assert whole.stat().st_size == 24 + 30 * (16 + FRAME_BYTES)  # the others are complete all the same
+            assert read_pcapng(whole).received == 30  # the others are complete all the same
             if end == "quit":
                 assert rig.process.wait(5) == 0
         finally:

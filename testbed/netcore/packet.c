@@ -3,6 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
+#endif
+
 #define SMALLEST_SHIFT 8
 #define SLAB_BYTES (UINT64_C(1) << 18)
 
@@ -24,10 +31,15 @@ void packet_pool_destroy(struct packet_pool *pool)
     packet_pool_init(pool, pool->events);
 }
 
+static size_t room_bytes(unsigned size_class)
+{
+    return (size_t)1 << (SMALLEST_SHIFT + size_class);
+}
+
 /* Cut a new slab into buffers of one class. */
 static bool grow(struct packet_pool *pool, unsigned size_class)
 {
-    size_t bytes = sizeof(struct packet) + ((size_t)1 << (SMALLEST_SHIFT + size_class));
+    size_t bytes = sizeof(struct packet) + room_bytes(size_class);
     size_t buffers = SLAB_BYTES / bytes ? SLAB_BYTES / bytes : 1;
     size_t header = sizeof(struct packet); /* keeps the packets aligned */
     uint64_t total = header + buffers * bytes;
@@ -42,16 +54,25 @@ static bool grow(struct packet_pool *pool, unsigned size_class)
     for (size_t i = 0; i < buffers; i++) {
         struct packet *packet = (struct packet *)((char *)slab + header + i * bytes);
         packet->size_class = (uint8_t)size_class;
-        packet->next = pool->spare[size_class];
-        pool->spare[size_class] = packet;
+        packet_free(pool, packet);
     }
     return true;
+}
+
+/* Let a packet of `length` bytes begin at `frame`, in its room. */
+static void place(struct packet *packet, uint8_t *frame, size_t length)
+{
+    uint8_t *end = packet->room + room_bytes(packet->size_class);
+    ASAN_UNPOISON_MEMORY_REGION(packet->room, (size_t)(end - packet->room));
+    ASAN_POISON_MEMORY_REGION(frame + length, (size_t)(end - frame) - length);
+    packet->frame = frame;
+    packet->length = (uint32_t)length;
 }
 
 struct packet *packet_new(struct packet_pool *pool, size_t length)
 {
     unsigned size_class = 0;
-    while (length > (size_t)1 << (SMALLEST_SHIFT + size_class))
+    while (pool->headroom + length > room_bytes(size_class))
         if (++size_class == PACKET_CLASSES)
             return NULL;
     if (!pool->spare[size_class] && !grow(pool, size_class))
@@ -60,24 +81,47 @@ struct packet *packet_new(struct packet_pool *pool, size_t length)
     pool->spare[size_class] = packet->next;
     memset(packet, 0, sizeof *packet);
     packet->size_class = (uint8_t)size_class;
-    packet->length = (uint32_t)length;
+    place(packet, packet->room + pool->headroom, length);
     return packet;
+}
+
+/* All of a packet but where it lies. */
+static void take_over(struct packet *packet, const struct packet *from)
+{
+    uint8_t size_class = packet->size_class, *frame = packet->frame;
+    *packet = *from; /* the flexible array is not part of it */
+    packet->size_class = size_class;
+    packet->frame = frame;
+    memcpy(packet->frame, from->frame, from->length);
 }
 
 struct packet *packet_copy(struct packet_pool *pool, const struct packet *packet)
 {
     struct packet *copy = packet_new(pool, packet->length);
-    if (copy) {
-        uint8_t size_class = copy->size_class;
-        *copy = *packet; /* the flexible array is not part of it */
-        copy->size_class = size_class;
-        memcpy(copy->frame, packet->frame, packet->length);
-    }
+    if (copy)
+        take_over(copy, packet);
     return copy;
+}
+
+struct packet *packet_settle(struct packet_pool *pool, struct packet *packet)
+{
+    if ((size_t)(packet->frame - packet->room) >= pool->headroom)
+        return packet;
+    if (pool->headroom + packet->length <= room_bytes(packet->size_class)) {
+        uint8_t *from = packet->frame;
+        place(packet, packet->room + pool->headroom, packet->length);
+        memmove(packet->frame, from, packet->length);
+        return packet;
+    }
+    struct packet *moved = packet_copy(pool, packet);
+    if (moved)
+        packet_free(pool, packet);
+    return moved;
 }
 
 void packet_free(struct packet_pool *pool, struct packet *packet)
 {
+    ASAN_POISON_MEMORY_REGION(packet->room, room_bytes(packet->size_class));
     packet->next = pool->spare[packet->size_class];
     pool->spare[packet->size_class] = packet;
 }

@@ -1,16 +1,22 @@
-/* A wire packet inside the fabric, and the pool that its buffer comes from and goes back to. */
+/* A wire packet inside the fabric, and the pool that its buffer comes from and goes back to.
+ *
+ * The frame lies in the packet's room behind a headroom, into which a switch program may let its headers grow. Under the
+ * address sanitizer what is behind the frame, and all of a packet that went back to the pool, is poisoned.
+ */
 #ifndef NETCORE_PACKET_H
 #define NETCORE_PACKET_H
 
 #include "eventq.h"
 #include "frame.h"
 
-#define PACKET_CLASSES 10                   /* buffers of 256 B, 512 B, ... 128 KiB */
+#define PACKET_CLASSES 10                   /* rooms of 256 B, 512 B, ... 128 KiB */
 #define PACKET_POOL_BYTES (UINT64_C(1) << 31) /* a fabric never holds more packet memory than this */
+#define PACKET_PRIORITIES 8
 
 enum packet_flag {
     PACKET_JOB = 1,       /* counted as the job's too */
     PACKET_CORRUPTED = 2, /* a bit of it was flipped here */
+    PACKET_STALE = 4,     /* a program wrote it anew: `layout` is to be found again */
 };
 
 struct link;
@@ -19,15 +25,25 @@ struct packet {
     struct event event; /* its arrival at the far end of `link` */
     struct packet *next;
     struct link *link;
-    uint64_t run_bits;  /* bits the link sent back to back up to and with this packet */
-    uint32_t run;       /* which back-to-back run that was */
-    uint32_t epoch;     /* of the link when the packet entered it */
-    uint32_t length;    /* frame bytes without FCS */
+    uint8_t *frame;
+    uint32_t length;    /* frame bytes without FCS; in a switch's queue, what a program will have left of them */
     uint8_t size_class;
     uint8_t flags;
-    int64_t due_ns;     /* when it should arrive at the far end */
+    uint8_t priority;   /* of the queue, below PACKET_PRIORITIES; the larger is served first */
+    uint32_t run;       /* which back-to-back run of the link that was ... */
+    uint64_t run_bits;  /* ... and the bits of it up to and with this packet */
+    uint32_t epoch;     /* of the link when the packet entered it */
     struct frame_layout layout;
-    uint8_t frame[];
+    int64_t due_ns;     /* when it should arrive at the far end */
+    /* Inside a switch: */
+    void *context;         /* the program's */
+    int64_t enqueued_ns;
+    uint32_t enqueued_depth; /* bytes of its queue when it came */
+    uint32_t frame_bytes;  /* of the frame as it lies there */
+    uint32_t ingress;      /* place of the port by which it came in among the switch's */
+    uint16_t rid;          /* replication id */
+    uint16_t passes;       /* how often it came round */
+    uint8_t room[];
 };
 
 struct packet_list {
@@ -40,6 +56,7 @@ struct packet_pool {
     struct packet *spare[PACKET_CLASSES];
     void *slabs;
     uint64_t bytes;
+    uint32_t headroom; /* of new packets */
 };
 
 void packet_pool_init(struct packet_pool *pool, struct eventq *events);
@@ -47,8 +64,23 @@ void packet_pool_destroy(struct packet_pool *pool);
 
 /* A packet with room for `length` bytes, its length set; NULL: too long, or the pool is exhausted. */
 struct packet *packet_new(struct packet_pool *pool, size_t length);
+
+/* A copy with the pool's headroom; the context stays the original's. NULL as above. */
 struct packet *packet_copy(struct packet_pool *pool, const struct packet *packet);
 void packet_free(struct packet_pool *pool, struct packet *packet);
+
+/* Give a packet at least the pool's headroom again; it may move. NULL, the packet being as it was: the pool is exhausted. */
+struct packet *packet_settle(struct packet_pool *pool, struct packet *packet);
+
+/* Where a packet's headers are, also after a program changed it. */
+static inline const struct frame_layout *packet_layout(struct packet *packet)
+{
+    if (packet->flags & PACKET_STALE) {
+        packet->layout = frame_parse(packet->frame, packet->length);
+        packet->flags &= (uint8_t)~PACKET_STALE;
+    }
+    return &packet->layout;
+}
 
 static inline void packet_append(struct packet_list *list, struct packet *packet)
 {

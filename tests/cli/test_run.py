@@ -175,8 +175,8 @@ def test_what_is_captured_is_roce_without_a_fault(tmp_path: Path) -> None:
     assert frames("infiniband") >= result["packets"]["sent"] * 2 / RANKS
     # Each of its two neighbours in the ring gets and gives 4 messages an iteration, warm-up included.
     assert frames("infiniband.aeth") > 0
-    assert frames("ip.src == 10.0.0.2 && frame.packet_flags_direction != 2") == 0  # what h1 sends is outbound
-    assert frames("ip.dst == 10.0.0.2 && frame.packet_flags_direction != 1") == 0
+    assert frames("ip.src == 10.0.0.3 && frame.packet_flags_direction != 2") == 0  # what h1 sends is outbound
+    assert frames("ip.dst == 10.0.0.3 && frame.packet_flags_direction != 1") == 0
     assert frames("ip.src == 10.0.0.2 && infiniband && !infiniband.aeth") >= 4 * 6 * (ITERATIONS + WARMUP)
 
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from testbed.errors import UsageError
-from testbed.plan.model import Capabilities, Prediction
+from testbed.plan.model import Capabilities, Prediction, SwitchingKind
 from testbed.spec.model import MOST_DILATION, FaultSpec, Spec, TrafficSpec, WorkloadSpec
 from testbed.topology.graph import Graph
 from testbed.units import format_duration
@@ -24,37 +24,43 @@ class Dilation:
     reasons: tuple[str, ...]
 
 
-def dilate(spec: Spec, prediction: Prediction, hops: int, capabilities: Capabilities) -> Dilation:
+def dilate(
+    spec: Spec, prediction: Prediction, hops: int, capabilities: Capabilities, switching: SwitchingKind
+) -> Dilation:
     """`time_dilation` of the spec, or for `auto` the least that keeps load and timing within their limits.
+
+    Raises MachineLacks for switches that this machine cannot run.
 
     hops: the links that a packet and its acknowledgement cross together on the longest path among ranks.
     """
-    carries = MOST_LOAD * capabilities.packet_hops_per_s
+    if spec.engine == "simulation":
+        return Dilation(1, 1, 1, 1, ("a simulation has a clock of its own",))
+    machine = capabilities.through(switching)
+    carries = MOST_LOAD * machine.packet_hops_per_s
     by_load = max(1, math.ceil(prediction.packet_hops_per_s / carries))
     allowed_ns = MOST_ERROR * prediction.base_rtt_ns
-    by_timing = _least(2 * capabilities.path_excess_ns, allowed_ns)
+    by_timing = _least(2 * machine.path_excess_ns, allowed_ns)
     switches = max(hops - 2, 0)
     hidden_ns = prediction.base_rtt_ns * switches / max(hops, 1)
-    by_switches = _least(switches * capabilities.switch_ns, hidden_ns + allowed_ns)
+    by_switches = _least(switches * machine.switch_ns, hidden_ns + allowed_ns)
     load = (
         f"load asks for {by_load}: {prediction.packet_hops_per_s:,.0f} packet-hops/s predicted, "
         f"{carries:,.0f} allowed (half of what this machine carries)"
     )
     timing = (
-        f"timing asks for {by_timing}: packets there and back come {2 * capabilities.path_excess_ns / 1000:,.0f} us "
+        f"timing asks for {by_timing}: packets there and back come {2 * machine.path_excess_ns / 1000:,.0f} us "
         f"late, {allowed_ns / 1000:,.1f} us allowed (a tenth of the base RTT)"
     )
     transit = (
-        f"switches ask for {by_switches}: {switches} there and back take {capabilities.switch_ns / 1000:,.0f} us each, "
+        f"switches ask for {by_switches}: {switches} there and back take {machine.switch_ns / 1000:,.0f} us each, "
         f"which the delays of the links after them have to hide ({hidden_ns / 1000:,.1f} us)"
     )
-    if spec.engine == "simulation":
-        return Dilation(1, by_load, by_timing, by_switches, ("a simulation has a clock of its own",))
+    reasons = (load, timing) if switching == "native" else (load, timing, transit)
     if spec.time_dilation != "auto":
         said = f"the spec says {spec.time_dilation}"
-        return Dilation(spec.time_dilation, by_load, by_timing, by_switches, (said, load, timing, transit))
+        return Dilation(spec.time_dilation, by_load, by_timing, by_switches, (said, *reasons))
     least = max(by_load, by_timing, by_switches)
-    return Dilation(least, by_load, by_timing, by_switches, (load, timing, transit))
+    return Dilation(least, by_load, by_timing, by_switches, reasons)
 
 
 def check_range(spec: Spec, graph: Graph, prediction: Prediction, dilation: int) -> None:

@@ -12,14 +12,15 @@ def datapath_of(spec: Spec, capabilities: Capabilities) -> Datapath:
     return capabilities.datapath if asked == "auto" else asked
 
 
-def drivers(spec: Spec, graph: Graph, datapath: Datapath, capabilities: Capabilities) -> tuple[LinkDriver, ...]:
+def drivers(spec: Spec, graph: Graph, datapath: Datapath | None, capabilities: Capabilities) -> tuple[LinkDriver, ...]:
     """By cable: `tc` where the kernel can carry all that is asked of it, else `netcore`; raises SelectError.
 
     tc carries rate, byte queue and delay alone. The fabric draws the choices of spraying, injects background traffic,
-    changes and cuts links, and captures; a userspace datapath's ports take no qdisc.
+    changes and cuts links, and captures; a userspace datapath's ports take no qdisc; native switches (no datapath) are
+    in the fabric.
     """
     fabric: list[LinkDriver] = ["netcore"] * (len(graph.links) // 2)
-    if datapath == "user" or not capabilities.netem or spec.traffic or spec.routing.kind == "spray":
+    if datapath != "kernel" or not capabilities.netem or spec.traffic or spec.routing.kind == "spray":
         return tuple(fabric)
     busy = {link.cable for link in graph.links if link.parameters.impaired}
     for selector in [fault.select for fault in spec.faults] + [spec.capture.select if spec.capture else None]:

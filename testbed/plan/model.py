@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from testbed.errors import MachineLacks
 from testbed.routing.model import Alternate, Entry, SwitchPlan
 from testbed.spec.model import Spec
 from testbed.topology.graph import Graph
@@ -16,17 +17,39 @@ from testbed.topology.graph import Graph
 __all__ = [
     "Address",
     "Alternate",
+    "Buffer",
     "Capabilities",
+    "Carried",
     "Datapath",
     "Entry",
     "LinkDriver",
+    "NativeSwitch",
+    "Pfc",
     "Plan",
     "Prediction",
     "SwitchPlan",
+    "Switching",
+    "SwitchingKind",
 ]
 
 LinkDriver = Literal["tc", "netcore"]
 Datapath = Literal["kernel", "user"]
+SwitchingKind = Literal["ovs", "native"]
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What the machine carries through switches of one kind, in real time.
+
+    packet_hops_per_s: wire packets a second times the directed links each crosses, through shaped links.
+    path_excess_ns: how much later than modelled a packet arrives over an idle path (median).
+    switch_ns: what a packet spends in a switch, which links' delays have to hide (p99 at half load); a native switch
+    takes no time.
+    """
+
+    packet_hops_per_s: float
+    path_excess_ns: int
+    switch_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +60,7 @@ class Capabilities:
     path_excess_ns: how much later than modelled a packet arrives over an idle path whose links' delays are long
     enough to hide what switches take (median, real time).
     switch_ns: what a packet spends in a switch, which links' delays have to hide (p99 at half load, real time).
+    These three are Open vSwitch's; `native` is the same of native switches, None where they cannot run (no C compiler).
     """
 
     datapath: Datapath
@@ -46,6 +70,65 @@ class Capabilities:
     packet_hops_per_s: float
     path_excess_ns: int
     switch_ns: int
+    native: Carried | None = None
+
+    def through(self, kind: SwitchingKind) -> Carried:
+        """What the machine carries through switches of a kind; raises MachineLacks where it cannot run them."""
+        if kind == "ovs":
+            return Carried(self.packet_hops_per_s, self.path_excess_ns, self.switch_ns)
+        if self.native is None:
+            raise MachineLacks(
+                "native switches need a C compiler, and this machine has none",
+                hint="apt-get install gcc, then `testbed doctor --again`",
+            )
+        return self.native
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A switch's shared packet buffer with dynamic thresholds (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998).
+
+    A queue may hold `alpha` times what is left of `shared_bytes`; `headroom_bytes`, by ingress port, takes what still
+    arrives after a pause.
+    """
+
+    shared_bytes: int
+    alpha: float
+    headroom_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pfc:
+    """Priority flow control (IEEE 802.1Qbb) of `priorities`, by what a switch holds of an ingress port and priority."""
+
+    priorities: tuple[int, ...]  # ascending
+    xoff_bytes: int  # at this much upstream is paused
+    xon_bytes: int  # at this little it may send again
+
+
+@dataclass(frozen=True, slots=True)
+class NativeSwitch:
+    """A switch whose packets a P4 program forwards in the fabric, and its traffic manager.
+
+    program: a name in `p4/`, or the absolute path of a .p4 or .json (BMv2) file. scheduler: `strict` serves larger
+    priorities first, eight weights (by priority) share the port by bytes. buffer: None leaves each port the link's
+    `queue`. trim_bytes: what is kept of a packet that the queue would drop, from Ethernet on; 0: it is dropped.
+    """
+
+    program: str
+    scheduler: Literal["strict"] | tuple[int, ...]
+    buffer: Buffer | None
+    pfc: Pfc | None
+    trim_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Switching:
+    """What forwards, and who tells it the routes."""
+
+    kind: SwitchingKind
+    controller: str | None  # the OpenFlow app (a name or FILE.py); None: entries come straight from the plan
+    native: Mapping[str, NativeSwitch]  # by switch; with Open vSwitch none
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +160,8 @@ class Plan:
     switches: Mapping[str, SwitchPlan]
     alternates: tuple[Alternate, ...]
     placement: tuple[str, ...]  # rank -> host
-    datapath: Datapath  # Open vSwitch's: what the drivers were chosen for
+    switching: Switching
+    datapath: Datapath | None  # Open vSwitch's: what the drivers were chosen for; None: native switches
     drivers: tuple[LinkDriver, ...]  # by cable
     dilation: int
     prediction: Prediction

@@ -4,11 +4,12 @@ from testbed.errors import MachineLacks
 from testbed.plan.dilation import Dilation, check_range, dilate
 from testbed.plan.drivers import datapath_of, drivers
 from testbed.plan.failures import failing_sets
-from testbed.plan.model import Address, Capabilities, Plan
+from testbed.plan.model import Address, Capabilities, Carried, Plan
 from testbed.plan.network import rank_paths
 from testbed.plan.paths import Paths, RankPaths
 from testbed.plan.placement import place
 from testbed.plan.predict import predict, schedule_of
+from testbed.plan.switching import switching_of
 from testbed.plan.timing import longest_hops
 from testbed.routing import Router, assign
 from testbed.spec.model import Spec
@@ -26,18 +27,20 @@ DEFAULT_CAPABILITIES = Capabilities(
     packet_hops_per_s=40_000,
     path_excess_ns=250_000,
     switch_ns=1_000_000,
+    native=Carried(packet_hops_per_s=200_000, path_excess_ns=250_000),
 )
 
 
 def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
     """Work `spec` out; raises UsageError (of the part that is wrong) or MachineLacks."""
-    datapath = datapath_of(spec, capabilities)
+    graph = network_graph(spec)
+    switching = switching_of(spec, graph, capabilities)
+    datapath = datapath_of(spec, capabilities) if switching.kind == "ovs" else None
     if datapath == "kernel" != capabilities.datapath and spec.engine == "emulation":
         raise MachineLacks(
             "switches.datapath is kernel, but this kernel has no Open vSwitch datapath",
             hint="datapath: user (or auto); once the module is there, `testbed doctor --again`",
         )
-    graph = network_graph(spec)
     addressing = assign(graph)
     router = Router(graph, addressing, spec.routing.kind, spec.seed)
     switches = router.switches()
@@ -45,7 +48,7 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
     placement = place(spec.workers, graph, spec.seed) if spec.workers else ()
     ranks = RankPaths(graph, Paths(graph, addresses, switches), placement or graph.hosts)
     prediction = predict(spec, ranks, schedule_of(spec))
-    dilation = dilate(spec, prediction, longest_hops(ranks), capabilities).value
+    dilation = dilate(spec, prediction, longest_hops(ranks), capabilities, switching.kind).value
     check_range(spec, graph, prediction, dilation)
     core = router.core_cables()
     failing = [frozenset([cable]) for cable in core]
@@ -58,6 +61,7 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
         switches=switches,
         alternates=tuple(router.alternates(dict.fromkeys(cables for cables in failing if cables))),
         placement=placement,
+        switching=switching,
         datapath=datapath,
         drivers=drivers(spec, graph, datapath, capabilities),
         dilation=dilation,
@@ -67,7 +71,7 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
 
 def explain_dilation(plan: Plan, capabilities: Capabilities) -> Dilation:
     """The plan's dilation with its reasons."""
-    return dilate(plan.spec, plan.prediction, longest_hops(rank_paths(plan)), capabilities)
+    return dilate(plan.spec, plan.prediction, longest_hops(rank_paths(plan)), capabilities, plan.switching.kind)
 
 
 def network_graph(spec: Spec) -> Graph:

@@ -9,7 +9,18 @@ from dataclasses import asdict
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.plan.model import Address, Alternate, Entry, Plan, Prediction, SwitchPlan
+from testbed.plan.model import (
+    Address,
+    Alternate,
+    Buffer,
+    Entry,
+    NativeSwitch,
+    Pfc,
+    Plan,
+    Prediction,
+    Switching,
+    SwitchPlan,
+)
 from testbed.spec.model import Spec
 from testbed.topology.graph import Ecn, Graph, Link, LinkParameters, Loss, Node
 from testbed.units import Quantity
@@ -54,6 +65,11 @@ def to_json(plan: Plan) -> dict[str, Any]:
             for alternate in plan.alternates
         ],
         "placement": list(plan.placement),
+        "switching": {
+            "kind": plan.switching.kind,
+            "controller": plan.switching.controller,
+            "native": {name: asdict(switch) for name, switch in plan.switching.native.items()},
+        },
         "datapath": plan.datapath,
         "drivers": list(plan.drivers),
         "dilation": plan.dilation,
@@ -81,6 +97,7 @@ def from_json(data: Mapping[str, Any]) -> Plan:
             for alternate in data["alternates"]
         ),
         placement=tuple(data["placement"]),
+        switching=_switching(data["switching"]),
         datapath=data["datapath"],
         drivers=tuple(data["drivers"]),
         dilation=data["dilation"],
@@ -94,6 +111,22 @@ def _entries(entries: Iterable[Entry]) -> list[dict[str, Any]]:
 
 def _read_entries(entries: Iterable[Mapping[str, Any]]) -> tuple[Entry, ...]:
     return tuple(Entry(entry["prefix"], entry["kind"], tuple(entry["ports"])) for entry in entries)
+
+
+def _switching(data: Mapping[str, Any]) -> Switching:
+    native = {name: _native(switch) for name, switch in data["native"].items()}
+    return Switching(data["kind"], data["controller"], native)
+
+
+def _native(data: Mapping[str, Any]) -> NativeSwitch:
+    scheduler, buffer, pfc = data["scheduler"], data["buffer"], data["pfc"]
+    return NativeSwitch(
+        program=data["program"],
+        scheduler=scheduler if scheduler == "strict" else tuple(scheduler),
+        buffer=Buffer(**buffer) if buffer else None,
+        pfc=Pfc(**{**pfc, "priorities": tuple(pfc["priorities"])}) if pfc else None,
+        trim_bytes=data["trim_bytes"],
+    )
 
 
 def _graph(data: Mapping[str, Any]) -> Graph:

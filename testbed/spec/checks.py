@@ -101,10 +101,11 @@ def _check_names(spec: Spec, findings: Findings) -> None:
         safe = re.sub(r"[^A-Za-z0-9._-]+", "-", spec.name).strip("-._")[:100]
         message = f"{shown(spec.name)} names a folder: letters, digits, dots, dashes, underscores; at most 100"
         findings.add(("name",), message, safe)
-    if spec.switches.controller not in CONTROLLERS and not spec.switches.controller.endswith(".py"):
+    controller = spec.switches.controller
+    if controller is not None and controller not in CONTROLLERS and not controller.endswith(".py"):
         known = f"there is {listed(CONTROLLERS)}, or a file of your own (FILE.py)"
-        message = f"no controller is called {spec.switches.controller!r}: {known}"
-        findings.add(("switches", "controller"), message, closest(spec.switches.controller, CONTROLLERS))
+        message = f"no controller is called {controller!r}: {known}"
+        findings.add(("switches", "controller"), message, closest(controller, CONTROLLERS))
 
 
 def _check_limits(spec: Spec, findings: Findings) -> None:

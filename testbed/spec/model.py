@@ -76,10 +76,63 @@ class LinkSpec(Section):
     corrupt: Fraction | None = None
 
 
-class SwitchesSpec(Section):
+PRIORITIES = 8
+
+
+class BufferSpec(Section):
+    """A switch's shared buffer with dynamic thresholds; see `testbed.plan.model.Buffer`."""
+
+    shared_bytes: Bytes = Field(alias="shared")
+    alpha: Number = 1.0
+    headroom_bytes: Bytes = Field(default=0, alias="headroom")
+
+
+class PfcSpec(Section):
+    """Priority flow control: which priorities (one, or a list), and when to pause and to resume."""
+
+    priorities: Whole | tuple[Whole, ...] = tuple(range(PRIORITIES))
+    xoff_bytes: Bytes = Field(alias="xoff")
+    xon_bytes: Bytes = Field(alias="xon")
+
+
+class SchedulerSpec(Section):
+    """Weighted: eight weights by priority, or a mapping from some priorities to theirs (the others have 1)."""
+
+    weighted: tuple[Whole, ...] | dict[str, Whole]
+
+
+class SwitchKeys(Section):
+    """What a native switch may be told (None: not set here)."""
+
+    program: str | None = None
+    scheduler: Literal["strict"] | SchedulerSpec | None = None
+    buffer: BufferSpec | None = None
+    pfc: PfcSpec | None = None
+    trim_bytes: Bytes | None = Field(default=None, alias="trim")
+
+
+class SwitchSelection(Section):
+    """Switches by name, wildcard or tier; see `testbed.topology.select`."""
+
+    select: str | tuple[str, ...]
+
+
+class OverrideSpec(SwitchKeys, SwitchSelection):
+    """What the selected switches are told instead."""
+
+
+class SwitchesKind(Section):
+    """Which switches there are."""
+
     kind: Literal["auto", "ovs", "native", "bmv2"] = "ovs"
-    controller: str = "ecmp"
-    datapath: Literal["auto", "kernel", "user"] = "auto"
+    controller: str | None = None  # None: `ecmp`; with kind native none
+    datapath: Literal["auto", "kernel", "user"] = "auto"  # Open vSwitch's
+
+
+class SwitchesSpec(SwitchKeys, SwitchesKind):
+    """Which switches there are and, of native ones, what they are told."""
+
+    overrides: tuple[OverrideSpec, ...] = ()
 
 
 class RoutingSpec(Section):

@@ -6,15 +6,12 @@ A part that gets built takes its line out of these tables.
 from testbed.spec.document import Node, Step
 from testbed.spec.findings import Findings
 
-UNBUILT_KEYS = (
-    "jobs", "host", "environment", "topology.multiport", "switches.program", "switches.overrides", "switches.buffer",
-    "switches.pfc", "switches.trim", "switches.scheduler",
-)  # fmt: skip
+UNBUILT_KEYS = ("jobs", "host", "environment", "topology.multiport")
 NEVER_KEYS = {"faults.mtu": "cannot change while packets flow: an MTU is set under `links`"}
 UNBUILT_VALUES: dict[str, tuple[str, ...]] = {
     "engine": ("simulation",),
     "topology.kind": ("bcube", "dcell", "wdm-ring", "circuit", "ramp", "edge-cloud"),
-    "switches.kind": ("native", "bmv2"),
+    "switches.kind": ("bmv2",),
     "transport.kind": ("irn", "srnic", "falcon", "ubt", "optinic", "dlcp", "dblp", "aggregation"),
     "transport.congestion": ("timely", "swift", "dctcp", "nscc"),
     "transport.congestion.kind": ("timely", "swift", "dctcp", "nscc"),

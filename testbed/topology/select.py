@@ -30,6 +30,29 @@ def select_cables(graph: Graph, selector: str | Sequence[str]) -> tuple[int, ...
     return tuple(sorted({index // 2 for index in select(graph, selector)}))
 
 
+def select_switches(graph: Graph, selector: str | Sequence[str]) -> tuple[str, ...]:
+    """The switches that `selector` means, in the graph's order; raises SelectError.
+
+    `all`; a tier (`core`, `edge`, `leaf`, ...); a name, with shell wildcards; a list is the union.
+    """
+    selectors = (selector,) if isinstance(selector, str) else selector
+    found = {name for one in selectors for name in _switches(graph, one.strip(" "))}
+    return tuple(name for name in graph.switches if name in found)
+
+
+def _switches(graph: Graph, text: str) -> list[str]:
+    if text == "all":
+        return list(graph.switches)
+    tiers = {graph.nodes[name].tier for name in graph.switches}
+    if found := [name for name in graph.switches if text in (name, graph.nodes[name].tier)]:
+        return found
+    if found := fnmatch.filter(graph.switches, text):
+        return found
+    if fnmatch.filter(graph.hosts, text):
+        raise SelectError(f"{text!r} is no switch but a host", hint=f"switches are {', '.join(sorted(tiers))}")
+    raise SelectError(f"no switch or tier is called {text!r}", hint=did_you_mean(text, [*tiers, *graph.switches]))
+
+
 def _select(graph: Graph, selector: str) -> list[int]:
     text = selector.strip(" ")
     if text == "all":

@@ -1,0 +1,66 @@
+"""Which switches forward, what each is told, and who tells it the routes."""
+
+from typing import Literal
+
+from testbed.plan.model import Buffer, Capabilities, NativeSwitch, Pfc, Switching, SwitchingKind
+from testbed.spec.model import PRIORITIES, BufferSpec, PfcSpec, SchedulerSpec, Spec, SwitchesSpec, SwitchKeys
+from testbed.topology.graph import Graph
+from testbed.topology.switches import KEYS, switch_keys
+
+_CONTROLLER = "ecmp"
+
+
+def switching_of(spec: Spec, graph: Graph, capabilities: Capabilities) -> Switching:
+    """Who forwards, on this machine; raises SelectError."""
+    kind = kind_of(spec.switches, capabilities)
+    named = spec.switches.controller
+    controller = named or (None if spec.switches.kind == "native" else _CONTROLLER)
+    if kind == "ovs":
+        return Switching(kind, controller, {})
+    program = default_program(spec)
+    keys = switch_keys(graph, spec.switches)
+    return Switching(kind, controller, {name: _native(each, program) for name, each in keys.items()})
+
+
+def kind_of(switches: SwitchesSpec, capabilities: Capabilities) -> SwitchingKind:
+    """`auto`: native where the spec asks for what only these have; else Open vSwitch where the kernel forwards."""
+    if switches.kind != "auto":
+        return "ovs" if switches.kind == "ovs" else "native"
+    if switches.overrides or any(getattr(switches, key) is not None for key in KEYS):
+        return "native"
+    return "ovs" if capabilities.datapath == "kernel" or capabilities.native is None else "native"
+
+
+def default_program(spec: Spec) -> str:
+    """The program that does the spec's routing."""
+    return "spray" if spec.routing.kind == "spray" else "l3_ecmp"
+
+
+def _native(keys: SwitchKeys, program: str) -> NativeSwitch:
+    return NativeSwitch(
+        program=keys.program or program,
+        scheduler=_scheduler(keys.scheduler),
+        buffer=_buffer(keys.buffer),
+        pfc=_pfc(keys.pfc),
+        trim_bytes=keys.trim_bytes or 0,
+    )
+
+
+def _scheduler(scheduler: str | SchedulerSpec | None) -> tuple[int, ...] | Literal["strict"]:
+    if not isinstance(scheduler, SchedulerSpec):
+        return "strict"
+    weights = scheduler.weighted
+    if isinstance(weights, tuple):
+        return weights
+    return tuple(weights.get(str(priority), 1) for priority in range(PRIORITIES))
+
+
+def _buffer(buffer: BufferSpec | None) -> Buffer | None:
+    return Buffer(buffer.shared_bytes, buffer.alpha, buffer.headroom_bytes) if buffer else None
+
+
+def _pfc(pfc: PfcSpec | None) -> Pfc | None:
+    if pfc is None:
+        return None
+    priorities = (pfc.priorities,) if isinstance(pfc.priorities, int) else pfc.priorities
+    return Pfc(tuple(sorted(set(priorities))), pfc.xoff_bytes, pfc.xon_bytes)

@@ -1,0 +1,19 @@
+"""The spec's `switches` onto a graph: what each switch is told, later overrides winning key by key."""
+
+from collections.abc import Mapping
+
+from testbed.spec.model import SwitchesSpec, SwitchKeys
+from testbed.topology.graph import Graph
+from testbed.topology.select import select_switches
+
+KEYS = tuple(SwitchKeys.model_fields)
+
+
+def switch_keys(graph: Graph, switches: SwitchesSpec) -> Mapping[str, SwitchKeys]:
+    """By switch, the keys that hold for it (None: nowhere set); raises SelectError."""
+    keys = {name: {key: getattr(switches, key) for key in KEYS} for name in graph.switches}
+    for override in switches.overrides:
+        given = {key: value for key in KEYS if (value := getattr(override, key)) is not None}
+        for name in select_switches(graph, override.select):
+            keys[name] |= given
+    return {name: SwitchKeys.model_construct(**given) for name, given in keys.items()}

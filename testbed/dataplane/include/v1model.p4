@@ -36,11 +36,11 @@ struct standard_metadata_t {
     @alias("queueing_metadata.enq_timestamp")
     bit<32> enq_timestamp;  // microseconds
     @alias("queueing_metadata.enq_qdepth")
-    bit<19> enq_qdepth;     // packets
+    bit<19> enq_qdepth;     // bytes that it found in its queue; 2^19 - 1: so many or more
     @alias("queueing_metadata.deq_timedelta")
     bit<32> deq_timedelta;  // microseconds
     @alias("queueing_metadata.deq_qdepth")
-    bit<19> deq_qdepth;     // packets
+    bit<19> deq_qdepth;     // bytes that it leaves behind there, itself not counted; 2^19 - 1: so many or more
     @alias("intrinsic_metadata.ingress_global_timestamp")
     bit<48> ingress_global_timestamp;  // microseconds
     @alias("intrinsic_metadata.egress_global_timestamp")
@@ -52,7 +52,7 @@ struct standard_metadata_t {
     bit<1> checksum_error;  // 1: verify_checksum found a difference
     error parser_error;     // how the parser ended
     @alias("intrinsic_metadata.priority")
-    bit<3> priority;        // the egress queue
+    bit<3> priority;        // the egress queue; the larger is served first
 }
 
 enum CounterType {

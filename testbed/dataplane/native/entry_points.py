@@ -28,6 +28,7 @@ static void run_ingress(struct p4_instance *s, struct p4_packet *packet, uint32_
     c->progress.exited = false;
     *verdict = (struct p4_verdict){
         .priority = @get(priority),
+        .length = c->progress.length < c->progress.limit ? c->progress.length : c->progress.limit,
         .clone = c->progress.clone,
         .clone_session = c->progress.clone_session,
         .digest = c->progress.digest_list != 0,

@@ -19,7 +19,7 @@ from ctypes import (
 from pathlib import Path
 from typing import Any
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 STATUS = ("ok", "no memory", "not found", "exists already", "full", "fixed by the program", "invalid")
 
 

@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define P4_ABI_VERSION 1
+#define P4_ABI_VERSION 2
 #define P4_CONTEXT_ALIGNMENT 16
 
 struct p4_instance;
@@ -43,16 +43,18 @@ enum p4_fate { P4_DROP, P4_UNICAST, P4_MULTICAST, P4_RESUBMIT, P4_SEND, P4_RECIR
 
 struct p4_verdict {
     uint8_t fate;
-    uint8_t priority;        /* of the queue, from standard_metadata.priority */
+    uint8_t priority;        /* of the queue, from standard_metadata.priority: 0 to 7, the larger is served first */
     bool clone;
     bool digest;
     uint16_t group;          /* of P4_MULTICAST */
     uint32_t port;           /* of P4_UNICAST */
+    uint32_t length;         /* after ingress: bytes the packet takes in a queue, its headers as they are now and truncated */
     uint32_t clone_session;
     uint32_t digest_list;
 };
 
-/* What the queue tells a packet that leaves it. Depths are in the unit that the caller's queues count in. */
+/* What the queue tells a packet that leaves it. Depths are bytes: those that it found in its queue, and those that it leaves
+ * behind there, itself not counted. In 19 bits of v1model's metadata they are saturated by the program. */
 struct p4_departure {
     uint32_t port;
     uint16_t rid;            /* replication id of a multicast copy, else 0 */

@@ -80,8 +80,7 @@ _LINK_SHAPING = {
     "netem": "tc qdisc add dev lo root handle 10: netem delay 1ms",
     "ifb": "ip link add name probe type ifb",
     "clsact": "tc qdisc add dev lo clsact",
-    "matchall": "tc filter add dev lo ingress handle 1 prio 1 matchall",
-    "mirred": "tc filter add dev lo ingress handle 2 prio 2 matchall action mirred egress redirect dev probe",
+    "matchall": "tc filter add dev lo ingress handle 1 prio 1 matchall action mirred egress redirect dev probe",
 }
 
 
@@ -125,13 +124,13 @@ def _udp_segment() -> bool:
 
 def _lacking(parts: Mapping[str, str]) -> list[str]:
     """Those of the kernel's parts whose command fails, all tried in one namespace that ends with them."""
-    script = "\n".join(f"{command} >&2 || echo {part}" for part, command in parts.items())
+    script = "\n".join(f"{command} >&2 || echo '{part}'" for part, command in parts.items())
     try:
         argv = ["unshare", "-n", "sh", "-c", script]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_LIMIT_S, env=environment(), check=False)
     except (OSError, subprocess.TimeoutExpired):
         return list(parts)
-    return done.stdout.split() if done.returncode == 0 else list(parts)
+    return done.stdout.splitlines() if done.returncode == 0 else list(parts)
 
 
 def _link_shaping() -> Fact:

@@ -113,7 +113,7 @@ class EmulatedNetwork:
         return SetupTimes(**self._times)
 
     def _start(self) -> None:
-        scheduling.go_first()
+        scheduling.go_first(self.plan.datapath)
         (self.state.directory / "plan.json").write_text(json.dumps(to_json(self.plan)))
         with self._step("namespaces_s", "making the namespaces"):
             names = (self.outer, *(self.netns(host) for host in self.plan.graph.hosts))

@@ -273,9 +273,7 @@ class Fabric:
         dropped_memory; and of the switch alone: digests, lost_digests, lost_messages.
         """
 
-    def capture_start(
-        self, port: int, path: str, snap_bytes: int, *, interface: str = "", comment: str = ""
-    ) -> None:
+    def capture_start(self, port: int, path: str, snap_bytes: int, *, interface: str = "", comment: str = "") -> None:
         """Write what enters and leaves at a port into a new pcapng file, with its direction. Raises OSError.
 
         interface, comment: what the file says of the port. Inbound is what a link brings to the port's node.

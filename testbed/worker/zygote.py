@@ -56,7 +56,7 @@ def _be_rank(shared: Shared, control: Path, rank: int, parent: int, namespace: s
     )  # its hello says that the rank's sockets are there
     channel = None
     try:
-        scheduling.go_first(scheduling.RANK_PRIORITY)
+        scheduling.go_first(shared.plan.datapath, scheduling.RANK_PRIORITY)
         set_timer_slack(1)
         if namespace is not None:
             process.enter_network(namespace)

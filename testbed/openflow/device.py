@@ -13,7 +13,7 @@ MISS = "miss"  # of `Forwarding.traffic`
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port as controllers see it. `mac` as in 02:00:00:00:00:01; the name is an interface's, of 15 letters at most."""
+    """A port as controllers see it. `mac` as in 02:00:00:00:00:01; `name` is an interface's: 15 letters at most."""
 
     number: int
     name: str

@@ -122,6 +122,14 @@ def open_tap(name: str, virtio: bool, segmentation: bool) -> tuple[int, bool]:
     segmentation (TUN_F_USO4, Linux 6.2); without it every packet crosses by itself. Raises OSError.
     """
 
+def open_packet(name: str) -> int:
+    """Open an existing interface of the calling thread's namespace as a port: a raw packet socket; returns its fd.
+
+    Everything that comes in there is read (promiscuous), what others send out of it is not. Checksums that the kernel
+    left unfinished are finished, super-packets are cut, and VLAN tags that it took off are put back. `socket_drops`
+    tells what the kernel dropped since the fabric read too slowly. Raises OSError (ENODEV: there is none; EPERM).
+    """
+
 def set_running(name: str, running: bool) -> None:
     """Show an interface of the calling thread's namespace as running or not (IFF_RUNNING), which a switch tells on.
 

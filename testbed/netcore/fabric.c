@@ -12,17 +12,22 @@
 #define WAKE UINT32_MAX /* in place of a port's index */
 #define READY_MAX 64
 
-struct fabric *fabric_new(uint64_t seed)
+struct fabric *fabric_new(uint64_t seed, bool is_virtual)
 {
     struct fabric *fabric = calloc(1, sizeof *fabric);
     if (!fabric)
         return NULL;
     fabric->seed = seed;
+    fabric->is_virtual = is_virtual;
     eventq_init(&fabric->events);
     packet_pool_init(&fabric->pool, &fabric->events);
     bool transits = transit_init(&fabric->transit);
     pthread_mutex_init(&fabric->lock, NULL);
-    pthread_cond_init(&fabric->called, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&fabric->called, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     fabric->epoll = epoll_create1(EPOLL_CLOEXEC);
     fabric->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = WAKE};
@@ -44,8 +49,14 @@ void fabric_destroy(struct fabric *fabric)
     }
     for (size_t i = 0; i < fabric->link_count; i++)
         free(fabric->links[i]);
+    for (size_t i = 0; i < fabric->switch_count; i++) {
+        switch_destroy(fabric->switches[i]);
+        free(fabric->switches[i]);
+    }
+    records_free(fabric->taken.first);
     free(fabric->ports);
     free(fabric->links);
+    free(fabric->switches);
     free(fabric->kept);
     packet_pool_destroy(&fabric->pool);
     transit_destroy(&fabric->transit);
@@ -65,8 +76,7 @@ static bool watch(struct fabric_port *port, int operation, uint32_t events)
     return epoll_ctl(port->fabric->epoll, operation, port->port.fd, &event) == 0;
 }
 
-struct fabric_port *fabric_add_port(struct fabric *fabric, int fd, struct port_options options, bool host,
-                                    uint32_t switch_number)
+static struct fabric_port *new_port(struct fabric *fabric, enum fabric_port_kind kind, int fd, struct port_options options)
 {
     size_t room = (fabric->port_count + 1) * sizeof(struct fabric_port *);
     struct fabric_port **ports = realloc(fabric->ports, room);
@@ -83,24 +93,91 @@ struct fabric_port *fabric_add_port(struct fabric *fabric, int fd, struct port_o
     }
     port->fabric = fabric;
     port->index = (uint32_t)fabric->port_count;
-    port->host = host;
-    port->switch_number = switch_number;
+    port->kind = kind;
     port_init(&port->port, fd, options, &fabric->pool, random_key(fabric->seed, RANDOM_SPRAY, port->index));
     fabric->ports[fabric->port_count++] = port;
     return port;
 }
 
-/* The far end of a link. */
-static void deliver(void *receiver, struct packet *packet)
+struct fabric_port *fabric_add_port(struct fabric *fabric, int fd, struct port_options options, bool host,
+                                    uint32_t switch_number)
+{
+    struct fabric_port *port = new_port(fabric, FABRIC_DEVICE, fd, options);
+    if (port) {
+        port->host = host;
+        port->switch_number = switch_number;
+    }
+    return port;
+}
+
+struct fabric_port *fabric_add_memory_port(struct fabric *fabric)
+{
+    struct fabric_port *port = new_port(fabric, FABRIC_MEMORY, -1, (struct port_options){0});
+    if (port)
+        port->host = true;
+    return port;
+}
+
+struct p4_switch *fabric_add_switch(struct fabric *fabric, const struct p4_program *program, uint64_t seed)
+{
+    if (program->abi != P4_ABI_VERSION) {
+        errno = EPROTO;
+        return NULL;
+    }
+    struct p4_switch **switches = realloc(fabric->switches, (fabric->switch_count + 1) * sizeof *switches);
+    if (switches)
+        fabric->switches = switches;
+    struct p4_switch *of = calloc(1, sizeof *of);
+    if (!switches || !of || !switch_init(of, program, seed, (uint32_t)fabric->switch_count, &fabric->pool)) {
+        free(of);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return fabric->switches[fabric->switch_count++] = of;
+}
+
+struct fabric_port *fabric_add_switch_port(struct fabric *fabric, struct p4_switch *of, uint32_t number)
+{
+    struct fabric_port *port = new_port(fabric, FABRIC_SWITCH, -1, (struct port_options){0});
+    if (port) {
+        port->at = (struct switch_port){.of = of, .number = number, .capture = &port->port.capture};
+        of->ports[number] = &port->at;
+    }
+    return port;
+}
+
+static void deliver_to_device(void *receiver, struct packet *packet)
 {
     struct fabric_port *port = receiver;
     if (!port->host)
         transit_enter(&port->fabric->transit, port->switch_number, packet, packet->due_ns);
+    packet_layout(packet);
     port_write(&port->port, packet);
     if (!port->kept) {
         port->kept = true;
         port->fabric->kept[port->fabric->kept_count++] = port;
     }
+}
+
+static void deliver_to_switch(void *receiver, struct packet *packet)
+{
+    struct fabric_port *port = receiver;
+    if (port->port.capture)
+        capture_frame(port->port.capture, packet->frame, packet->length, packet->due_ns, CAPTURE_INBOUND);
+    switch_receive(port->at.of, port->at.number, packet, packet->due_ns);
+}
+
+static void deliver_to_memory(void *receiver, struct packet *packet)
+{
+    struct fabric_port *port = receiver;
+    if (port->port.capture)
+        capture_frame(port->port.capture, packet->frame, packet->length, packet->due_ns, CAPTURE_INBOUND);
+    uint64_t at_ns = (uint64_t)packet->due_ns;
+    if (records_keep(&port->fabric->taken, SIZE_MAX, port->index, at_ns, packet->frame, packet->length))
+        port->port.written++;
+    else
+        port->port.write_errors++;
+    packet_free(&port->fabric->pool, packet);
 }
 
 bool fabric_add_link(struct fabric *fabric, struct fabric_port *source, struct fabric_port *target, uint64_t index)
@@ -116,12 +193,24 @@ bool fabric_add_link(struct fabric *fabric, struct fabric_port *source, struct f
     }
     link->source = source;
     link->target = target;
-    link->link.deliver = deliver;
+    link->link.deliver = target->kind == FABRIC_SWITCH   ? deliver_to_switch
+                         : target->kind == FABRIC_MEMORY ? deliver_to_memory
+                                                         : deliver_to_device;
     link->link.receiver = target;
     link->link.parameters = (struct link_parameters){.rate_bps = 1, .never_drops = source->host};
-    if (!watch(source, EPOLL_CTL_ADD, EPOLLIN)) {
+    if (source->kind == FABRIC_DEVICE && !watch(source, EPOLL_CTL_ADD, EPOLLIN)) {
         free(link);
         return false;
+    }
+    if (source->kind == FABRIC_SWITCH) {
+        if (!egress_init(&source->egress, &link->link)) {
+            free(link);
+            errno = ENOMEM;
+            return false;
+        }
+        source->egress.leave = switch_leave;
+        source->egress.owner = &source->at;
+        source->at.egress = &source->egress;
     }
     source->out = &link->link;
     fabric->links[fabric->link_count++] = link;
@@ -168,12 +257,12 @@ static void classify(const struct fabric_job *job, struct packet *packet)
 
 static void read_port(struct fabric *fabric, struct fabric_port *port)
 {
-    for (int frames = 0; frames < FABRIC_READ_BATCH; frames++) {
+    for (int frames = 0, more; frames < FABRIC_READ_BATCH; frames += more) {
         struct packet_list packets;
-        enum port_read result = port_read(&port->port, fabric->scratch, &packets);
-        if (result == PORT_FAILED)
+        more = port_read(&port->port, fabric->scratch, &packets);
+        if (more < 0)
             watch(port, EPOLL_CTL_DEL, 0); /* the device is gone: with its namespace, or by hand */
-        if (result != PORT_FRAME)
+        if (more <= 0)
             return;
         int64_t now_ns = clock_monotonic_ns();
         eventq_run(&fabric->events, now_ns, SIZE_MAX);
@@ -205,6 +294,18 @@ static void serve_call(struct fabric *fabric)
     }
 }
 
+/* Rest while somebody holds the fabric. The lock is held. */
+static void rest(struct fabric *fabric)
+{
+    if (!fabric->held)
+        return;
+    fabric->parked = true;
+    pthread_cond_broadcast(&fabric->called);
+    while (fabric->held)
+        pthread_cond_wait(&fabric->called, &fabric->lock);
+    fabric->parked = false;
+}
+
 static void on_wake(struct fabric *fabric)
 {
     uint64_t drained;
@@ -212,6 +313,7 @@ static void on_wake(struct fabric *fabric)
         ;
     pthread_mutex_lock(&fabric->lock);
     serve_call(fabric);
+    rest(fabric);
     pthread_mutex_unlock(&fabric->lock);
 }
 
@@ -255,12 +357,14 @@ static int loop(struct fabric *fabric)
 int fabric_run(struct fabric *fabric)
 {
     pthread_mutex_lock(&fabric->lock);
+    rest(fabric);
     fabric->running = true;
     pthread_mutex_unlock(&fabric->lock);
     int result = loop(fabric);
     pthread_mutex_lock(&fabric->lock);
     fabric->running = false;
     serve_call(fabric);
+    pthread_cond_broadcast(&fabric->called);
     pthread_mutex_unlock(&fabric->lock);
     return result;
 }
@@ -278,12 +382,42 @@ void fabric_stop(struct fabric *fabric)
     wake_up(fabric);
 }
 
-void fabric_call(struct fabric *fabric, void (*call)(struct fabric *fabric, void *argument), void *argument)
+static bool held_by_me(const struct fabric *fabric)
+{
+    return fabric->held && pthread_equal(fabric->holder, pthread_self());
+}
+
+static struct timespec limit_of_a_hold(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += FABRIC_HOLD_LIMIT_S;
+    return at;
+}
+
+/* Wait until no other thread holds the fabric; false: it takes too long. The lock is held. */
+static bool wait_for_others(struct fabric *fabric)
+{
+    struct timespec limit = limit_of_a_hold();
+    while (fabric->held && !held_by_me(fabric))
+        if (pthread_cond_timedwait(&fabric->called, &fabric->lock, &limit) == ETIMEDOUT)
+            return false;
+    return true;
+}
+
+bool fabric_call(struct fabric *fabric, void (*call)(struct fabric *fabric, void *argument), void *argument)
 {
     pthread_mutex_lock(&fabric->lock);
-    while (fabric->running && fabric->call)
+    bool free = wait_for_others(fabric);
+    while (free && fabric->running && !held_by_me(fabric) && fabric->call) {
         pthread_cond_wait(&fabric->called, &fabric->lock);
-    if (!fabric->running) {
+        free = wait_for_others(fabric);
+    }
+    if (!free) {
+        pthread_mutex_unlock(&fabric->lock);
+        return false;
+    }
+    if (!fabric->running || held_by_me(fabric)) {
         call(fabric, argument);
     } else {
         fabric->call = call;
@@ -293,4 +427,82 @@ void fabric_call(struct fabric *fabric, void (*call)(struct fabric *fabric, void
             pthread_cond_wait(&fabric->called, &fabric->lock);
     }
     pthread_mutex_unlock(&fabric->lock);
+    return true;
+}
+
+int fabric_hold(struct fabric *fabric)
+{
+    int result = 0;
+    pthread_mutex_lock(&fabric->lock);
+    if (held_by_me(fabric)) {
+        result = EDEADLK;
+    } else if (!wait_for_others(fabric)) {
+        result = ETIMEDOUT;
+    } else {
+        fabric->held = true;
+        fabric->holder = pthread_self();
+        wake_up(fabric);
+        struct timespec limit = limit_of_a_hold();
+        while (fabric->running && !fabric->parked && !result)
+            result = pthread_cond_timedwait(&fabric->called, &fabric->lock, &limit);
+        if (result) {
+            fabric->held = false;
+            pthread_cond_broadcast(&fabric->called);
+        }
+    }
+    pthread_mutex_unlock(&fabric->lock);
+    return result;
+}
+
+int fabric_release(struct fabric *fabric)
+{
+    pthread_mutex_lock(&fabric->lock);
+    int result = held_by_me(fabric) ? 0 : EPERM;
+    if (!result) {
+        fabric->held = false;
+        pthread_cond_broadcast(&fabric->called);
+    }
+    pthread_mutex_unlock(&fabric->lock);
+    return result;
+}
+
+/* --- packets by hand ----------------------------------------------------------------------------------------------- */
+
+int64_t fabric_now_ns(const struct fabric *fabric)
+{
+    return fabric->is_virtual ? fabric->virtual_ns : clock_monotonic_ns();
+}
+
+int64_t fabric_catch_up(struct fabric *fabric)
+{
+    int64_t now_ns = fabric_now_ns(fabric);
+    eventq_run(&fabric->events, now_ns, SIZE_MAX);
+    return now_ns;
+}
+
+struct packet *fabric_packet(struct fabric *fabric, const uint8_t *frame, size_t length)
+{
+    struct packet *packet = packet_new(&fabric->pool, length);
+    if (packet) {
+        if (length)
+            memcpy(packet->frame, frame, length);
+        packet->flags |= PACKET_STALE;
+    }
+    return packet;
+}
+
+void fabric_send(struct fabric_port *port, struct packet *packet)
+{
+    int64_t now_ns = fabric_catch_up(port->fabric);
+    packet_layout(packet);
+    classify(&port->fabric->job, packet);
+    if (port->port.capture)
+        capture_frame(port->port.capture, packet->frame, packet->length, now_ns, CAPTURE_OUTBOUND);
+    link_send(port->out, packet, now_ns);
+}
+
+void fabric_advance(struct fabric *fabric, int64_t until_ns)
+{
+    eventq_run(&fabric->events, until_ns, SIZE_MAX);
+    fabric->virtual_ns = until_ns;
 }

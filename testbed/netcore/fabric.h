@@ -1,12 +1,15 @@
-/* The emulation's fabric: TAP ports and directed links under one event queue and the monotonic clock.
+/* The fabric: ports, native switches and directed links under one event queue.
  *
- * One thread runs the loop and owns everything; others have it call functions between two batches of packets.
+ * As the emulation's it runs under the monotonic clock: one thread runs the loop and owns everything; others have it call
+ * functions between two batches of packets, or hold it between two packets while they change switches themselves. As a
+ * simulation's it runs under a virtual clock, which its caller advances.
  */
 #ifndef NETCORE_FABRIC_H
 #define NETCORE_FABRIC_H
 
 #include "link.h"
 #include "port.h"
+#include "switch.h"
 #include "transit.h"
 
 #include <pthread.h>
@@ -16,17 +19,21 @@
 #define FABRIC_EVENT_BATCH 256  /* events fired before kept packets are written and ports are read */
 #define FABRIC_WAKE_NS 20000    /* what is due is run at most this often: a wake-up costs as much as ten packets */
 #define FABRIC_HOLD_LIMIT_S 5   /* the loop comes to rest in a thousandth of it, unless it is stuck */
-#define SWITCH_CPU_PORT 510
 #define FABRIC_NIC_BYTES (UINT64_C(4) << 20) /* queue of a host's NIC above which its TAP is read no more */
 
 struct fabric;
 
+enum fabric_port_kind { FABRIC_DEVICE, FABRIC_MEMORY, FABRIC_SWITCH };
+
 struct fabric_port {
-    struct port port;
+    struct port port; /* its device; in other kinds only its capture is used */
     struct fabric *fabric;
     uint32_t index;
+    enum fabric_port_kind kind;
     bool host;
-    uint32_t switch_number; /* of the switch it belongs to, where it is no host's */
+    uint32_t switch_number; /* of the Open vSwitch bridge that a device belongs to, where it is no host's */
+    struct switch_port at;  /* of FABRIC_SWITCH */
+    struct egress egress;   /* likewise */
     bool paused;
     bool kept; /* has packets to be flushed */
     struct link *out; /* NULL: nothing is read */
@@ -53,6 +60,11 @@ struct fabric {
     size_t port_count;
     struct fabric_link **links;
     size_t link_count;
+    struct p4_switch **switches;
+    size_t switch_count;
+    struct records taken; /* frames that came out at memory ports */
+    bool is_virtual;
+    int64_t virtual_ns;
     struct fabric_port **kept; /* room for all ports */
     size_t kept_count;
     size_t paused_count;
@@ -63,14 +75,16 @@ struct fabric {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t called;
     bool running;
+    bool held, parked; /* somebody asked the loop to rest; it does */
+    pthread_t holder;
     void (*call)(struct fabric *fabric, void *argument);
     void *argument;
     uint64_t served; /* calls done */
-    uint8_t scratch[VIRTIO_HEADER_BYTES + FRAME_MAX_BYTES];
+    uint8_t scratch[PORT_SCRATCH_BYTES];
 };
 
 /* NULL with errno. */
-struct fabric *fabric_new(uint64_t seed);
+struct fabric *fabric_new(uint64_t seed, bool is_virtual);
 
 /* The loop must have ended. */
 void fabric_destroy(struct fabric *fabric);
@@ -79,14 +93,46 @@ void fabric_destroy(struct fabric *fabric);
 struct fabric_port *fabric_add_port(struct fabric *fabric, int fd, struct port_options options, bool host,
                                     uint32_t switch_number);
 
+/* A host's port in memory, or NULL with errno. Not while running. */
+struct fabric_port *fabric_add_memory_port(struct fabric *fabric);
+
+/* Make an instance of a program a switch; NULL with errno, EPROTO: the program is of another ABI version. Not while running. */
+struct p4_switch *fabric_add_switch(struct fabric *fabric, const struct p4_program *program, uint64_t seed);
+
+/* A port of a switch, `number` being below SWITCH_PORTS and free; or NULL with errno. Not while running. */
+struct fabric_port *fabric_add_switch_port(struct fabric *fabric, struct p4_switch *of, uint32_t number);
+
 /* Lead what comes in at `source` to `target`; `index` keys the random draws. False with errno. Not while running. */
 bool fabric_add_link(struct fabric *fabric, struct fabric_port *source, struct fabric_port *target, uint64_t index);
 
-/* Move packets until `fabric_stop`; 0 or an errno. */
+/* The fabric's clock. */
+int64_t fabric_now_ns(const struct fabric *fabric);
+
+/* What is due by now happens, so that a packet may be handed in; returns that instant. */
+int64_t fabric_catch_up(struct fabric *fabric);
+
+/* A frame as a packet, or NULL: it is too long, or the pool is exhausted. */
+struct packet *fabric_packet(struct fabric *fabric, const uint8_t *frame, size_t length);
+
+/* Put a packet into the link of a memory port. */
+void fabric_send(struct fabric_port *port, struct packet *packet);
+
+/* Let a virtual clock go to an instant, and all happen that is due by then. */
+void fabric_advance(struct fabric *fabric, int64_t until_ns);
+
+/* Move packets until `fabric_stop`, under the monotonic clock; 0 or an errno. */
 int fabric_run(struct fabric *fabric);
 void fabric_stop(struct fabric *fabric);
 
-/* Have the loop call a function, and wait until it did; where none runs, call it here. */
-void fabric_call(struct fabric *fabric, void (*call)(struct fabric *fabric, void *argument), void *argument);
+/* Have the loop call a function, and wait until it did; where none runs, call it here. False: another thread holds the
+ * fabric and did not release it within FABRIC_HOLD_LIMIT_S, and nothing was called. */
+bool fabric_call(struct fabric *fabric, void (*call)(struct fabric *fabric, void *argument), void *argument);
+
+/* Rest the loop between two packets until `fabric_release` by the same thread, whose `fabric_call`s still work. 0, or
+ * EDEADLK: it holds it already; ETIMEDOUT: another thread does, or the loop did not come to rest. */
+int fabric_hold(struct fabric *fabric);
+
+/* 0, or EPERM: the thread does not hold it. */
+int fabric_release(struct fabric *fabric);
 
 #endif

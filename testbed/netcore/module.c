@@ -395,6 +395,18 @@ static PyObject *py_open_tap(PyObject *module, PyObject *args, PyObject *keyword
     return Py_BuildValue("iN", fd, PyBool_FromLong(segmentation));
 }
 
+static PyObject *py_open_packet(PyObject *module, PyObject *args)
+{
+    const char *name;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "s:open_packet", &name))
+        return NULL;
+    int fd = interface_open(name);
+    if (fd < 0)
+        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, name);
+    return PyLong_FromLong(fd);
+}
+
 static PyObject *py_set_running(PyObject *module, PyObject *args)
 {
     const char *name;
@@ -420,6 +432,7 @@ static PyMethodDef functions[] = {
     {"ppoll", py_ppoll, METH_VARARGS, NULL},
     {"set_timer_slack", py_set_timer_slack, METH_VARARGS, NULL},
     {"open_tap", KEYWORDS(py_open_tap), NULL},
+    {"open_packet", py_open_packet, METH_VARARGS, NULL},
     {"set_running", py_set_running, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -4,7 +4,9 @@
 
 #define VIRTIO_NEEDS_CHECKSUM 1
 #define VIRTIO_SEGMENTS_TCP 1
-#define VIRTIO_SEGMENTS_UDP 5
+#define VIRTIO_SEGMENTS_TCP6 4
+#define VIRTIO_SEGMENTS_UDP 5 /* of both families */
+#define VIRTIO_SEGMENTS_ECN 0x80 /* beside TCP's: CWR is set */
 #define VIRTIO_SEGMENTS_NONE 0
 
 #define TCP_FIN 0x01
@@ -15,6 +17,8 @@
 #define TCP_CHECKSUM_AT 16
 #define IPV4_PACKET_MAX 65535
 #define DONT_FRAGMENT 0x40
+#define ETHERTYPE_IPV6 0x86dd
+#define IPV6_BYTES 40
 
 /* --- cutting ------------------------------------------------------------------------------------------------------- */
 
@@ -45,6 +49,50 @@ static void free_list(struct packet_pool *pool, struct packet_list *list)
         packet_free(pool, packet);
 }
 
+/* The headers of a super-packet, of no payload where it is none. IPv6's transport begins where its checksum does, behind
+ * what extension headers there are. */
+static struct frame_layout super_packet(const struct virtio_header *header, const uint8_t *frame, size_t length)
+{
+    uint8_t kind = header->segmentation & ~VIRTIO_SEGMENTS_ECN;
+    struct frame_layout layout = frame_parse(frame, length), none = {0};
+    if (kind == VIRTIO_SEGMENTS_TCP || (kind == VIRTIO_SEGMENTS_UDP && layout.network))
+        return layout.protocol == (kind == VIRTIO_SEGMENTS_TCP ? PROTOCOL_TCP : PROTOCOL_UDP) ? layout : none;
+    if ((kind != VIRTIO_SEGMENTS_TCP6 && kind != VIRTIO_SEGMENTS_UDP) || length < ETHERNET_BYTES + IPV6_BYTES ||
+        load16(frame + 12) != ETHERTYPE_IPV6)
+        return none;
+    layout = (struct frame_layout){
+        .network = ETHERNET_BYTES,
+        .transport = header->checksum_start,
+        .end = ETHERNET_BYTES + IPV6_BYTES + load16(frame + ETHERNET_BYTES + 4),
+        .protocol = kind == VIRTIO_SEGMENTS_UDP ? PROTOCOL_UDP : PROTOCOL_TCP,
+    };
+    uint32_t fixed = layout.protocol == PROTOCOL_UDP ? UDP_BYTES : TCP_BYTES;
+    if (layout.transport < ETHERNET_BYTES + IPV6_BYTES || layout.transport + fixed > layout.end || layout.end > length)
+        return none;
+    uint32_t bytes = layout.protocol == PROTOCOL_UDP ? UDP_BYTES : (frame[layout.transport + 12] >> 4) * 4u;
+    layout.payload = layout.transport + bytes;
+    return bytes >= fixed && layout.payload <= layout.end ? layout : none;
+}
+
+static bool is_ipv6(const uint8_t *frame, const struct frame_layout *layout)
+{
+    return frame[layout->network] >> 4 == 6;
+}
+
+/* RFC 8200, 8.1. */
+static void seal_over_ipv6(uint8_t *frame, const struct frame_layout *layout)
+{
+    uint8_t *field = frame + layout->transport + (layout->protocol == PROTOCOL_UDP ? UDP_CHECKSUM_AT : TCP_CHECKSUM_AT);
+    uint8_t tail[8] = {[7] = layout->protocol};
+    uint32_t length = layout->end - layout->transport;
+    store16(field, 0);
+    store32(tail, length);
+    uint64_t sum = checksum_add(0, frame + layout->network + 8, 32);
+    sum = checksum_add(checksum_add(sum, tail, sizeof tail), frame + layout->transport, length);
+    uint16_t checksum = (uint16_t)~checksum_fold(sum);
+    checksum_store(field, checksum ? checksum : 0xffff);
+}
+
 /* The wire packet that carries `bytes` of the super-packet's payload from `offset`. */
 static struct packet *cut_segment(struct packet_pool *pool, const uint8_t *frame, const struct frame_layout *layout,
                                   uint32_t offset, uint32_t bytes, unsigned index)
@@ -57,8 +105,13 @@ static struct packet *cut_segment(struct packet_pool *pool, const uint8_t *frame
     memcpy(out + layout->payload, frame + layout->payload + offset, bytes);
     packet->layout = *layout;
     packet->layout.end = packet->length;
-    store16(ip + 2, (uint16_t)(packet->length - layout->network));
-    store16(ip + 4, (uint16_t)(load16(ip + 4) + index));
+    bool six = is_ipv6(frame, layout);
+    if (six) {
+        store16(ip + 4, (uint16_t)(packet->length - layout->network - IPV6_BYTES));
+    } else {
+        store16(ip + 2, (uint16_t)(packet->length - layout->network));
+        store16(ip + 4, (uint16_t)(load16(ip + 4) + index));
+    }
     if (layout->protocol == PROTOCOL_UDP) {
         store16(transport + 4, (uint16_t)(packet->length - layout->transport));
     } else {
@@ -68,8 +121,13 @@ static struct packet *cut_segment(struct packet_pool *pool, const uint8_t *frame
         if (index > 0)
             transport[13] &= (uint8_t)~TCP_CWR;
     }
-    frame_seal_network(out, &packet->layout);
-    frame_seal_transport(out, &packet->layout);
+    if (six) {
+        seal_over_ipv6(out, &packet->layout);
+        packet->layout = frame_parse(out, packet->length);
+    } else {
+        frame_seal_network(out, &packet->layout);
+        frame_seal_transport(out, &packet->layout);
+    }
     return packet;
 }
 
@@ -87,12 +145,9 @@ bool offload_cut(struct packet_pool *pool, const struct virtio_header *header, u
             packet_append(list, packet);
         return packet;
     }
-    struct frame_layout layout = frame_parse(frame, length);
-    uint8_t protocol = header->segmentation == VIRTIO_SEGMENTS_UDP   ? PROTOCOL_UDP
-                       : header->segmentation == VIRTIO_SEGMENTS_TCP ? PROTOCOL_TCP
-                                                                     : 0;
+    struct frame_layout layout = super_packet(header, frame, length);
     uint32_t payload = layout.end - layout.payload, segment = header->segment_bytes;
-    if (!layout.transport || layout.protocol != protocol || !segment || payload > segment * CUT_SEGMENTS)
+    if (!layout.transport || !segment || payload > segment * CUT_SEGMENTS)
         return false;
     uint32_t offset = 0;
     for (unsigned index = 0; offset < payload || index == 0; index++) {

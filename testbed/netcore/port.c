@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* linux/if_tun.h of Linux 6.2 */
@@ -23,7 +24,10 @@
 
 void port_init(struct port *port, int fd, struct port_options options, struct packet_pool *pool, uint64_t spray_key)
 {
-    *port = (struct port){.fd = fd, .options = options, .pool = pool, .spray_key = spray_key};
+    struct stat about;
+    bool is_interface = fstat(fd, &about) == 0 && S_ISSOCK(about.st_mode);
+    *port = (struct port){
+        .fd = fd, .options = options, .is_interface = is_interface, .pool = pool, .spray_key = spray_key};
 }
 
 void port_destroy(struct port *port)
@@ -33,22 +37,34 @@ void port_destroy(struct port *port)
     close(port->fd);
 }
 
-enum port_read port_read(struct port *port, uint8_t *scratch, struct packet_list *packets)
+int port_read(struct port *port, uint8_t *scratch, struct packet_list *packets)
 {
     struct virtio_header header = {0};
     size_t offset = port->options.virtio ? VIRTIO_HEADER_BYTES : 0;
     *packets = (struct packet_list){0};
+    if (port->is_interface)
+        return interface_read(port->fd, port->pool, scratch, packets, &port->malformed);
     ssize_t got = read(port->fd, scratch, offset + FRAME_MAX_BYTES);
     if (got < 0)
-        return errno == EAGAIN || errno == EINTR ? PORT_EMPTY : PORT_FAILED;
+        return errno == EAGAIN || errno == EINTR ? 0 : -1;
     if ((size_t)got < offset) {
         port->malformed++;
-        return PORT_FRAME;
+        return 1;
     }
     memcpy(&header, scratch, offset);
     if (!offload_cut(port->pool, &header, scratch + offset, (size_t)got - offset, packets))
         port->malformed++;
-    return PORT_FRAME;
+    return 1;
+}
+
+/* A packet that the kernel was given: it came out, or was not taken. */
+static void gone(struct port *port, struct packet *packet, bool taken, int64_t now_ns)
+{
+    if (taken)
+        link_came_out(packet->link, packet, now_ns);
+    else
+        port->write_errors++;
+    packet_free(port->pool, packet);
 }
 
 /* Write one join out and free its packets. */
@@ -59,14 +75,22 @@ static void write_join(struct port *port, struct join *join)
     size_t count = join_describe(join, &header, pieces), skip = port->options.virtio ? 0 : 1;
     ssize_t done = writev(port->fd, pieces + skip, (int)(count - skip));
     int64_t now_ns = clock_monotonic_ns();
-    for (struct packet *packet; (packet = packet_take(&join->packets));) {
-        if (done < 0)
-            port->write_errors++;
-        else
-            link_came_out(packet->link, packet, now_ns);
-        packet_free(port->pool, packet);
-    }
+    for (struct packet *packet; (packet = packet_take(&join->packets));)
+        gone(port, packet, done >= 0, now_ns);
     *join = (struct join){0};
+}
+
+static void write_batch(struct port *port)
+{
+    for (unsigned done = 0; done < port->waiting;) {
+        unsigned taken = interface_write(port->fd, port->batch + done, port->waiting - done);
+        int64_t now_ns = clock_monotonic_ns();
+        for (unsigned i = 0; i < taken; i++)
+            gone(port, port->batch[done++], true, now_ns);
+        if (done < port->waiting && !taken)
+            gone(port, port->batch[done++], false, now_ns);
+    }
+    port->waiting = 0;
 }
 
 void port_flush(struct port *port)
@@ -74,6 +98,7 @@ void port_flush(struct port *port)
     for (unsigned i = 0; i < port->joining; i++)
         write_join(port, &port->joins[i]);
     port->joining = 0;
+    write_batch(port);
 }
 
 void port_write(struct port *port, struct packet *packet)
@@ -85,6 +110,12 @@ void port_write(struct port *port, struct packet *packet)
     port->written++;
     if (port->capture)
         capture_frame(port->capture, packet->frame, packet->length, clock_monotonic_ns(), CAPTURE_INBOUND);
+    if (port->is_interface) {
+        port->batch[port->waiting++] = packet;
+        if (port->waiting == INTERFACE_BATCH)
+            write_batch(port);
+        return;
+    }
     if (!port->options.join || !join_may_begin(packet)) {
         struct join alone = {0};
         port_flush(port);

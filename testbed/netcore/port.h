@@ -1,4 +1,4 @@
-/* A port of the fabric: a TAP device, with or without virtio-net headers.
+/* A port of the fabric: a TAP device, with or without virtio-net headers, or an existing interface's packet socket.
  *
  * Frames that a host's kernel sends come in as super-packets and are cut; packets for a host are joined per flow, until the
  * port is flushed, which the fabric does before it waits: joining uses what is late anyway and delays nothing.
@@ -7,10 +7,11 @@
 #define NETCORE_PORT_H
 
 #include "capture.h"
+#include "interface.h"
 #include "link.h"
-#include "offload.h"
 
 #define PORT_FLOWS 8 /* flows being joined at once at one port */
+#define PORT_SCRATCH_BYTES (INTERFACE_BATCH * INTERFACE_FRAME_BYTES)
 
 struct port_options {
     bool virtio; /* frames carry a virtio-net header */
@@ -21,6 +22,7 @@ struct port_options {
 struct port {
     int fd;
     struct port_options options;
+    bool is_interface;
     struct packet_pool *pool;
     struct capture *capture;
     uint64_t spray_key;
@@ -29,17 +31,18 @@ struct port {
     uint64_t write_errors; /* packets that the kernel did not take (the device is down) */
     unsigned joining;
     struct join joins[PORT_FLOWS];
+    unsigned waiting; /* for a batch to an interface */
+    struct packet *batch[INTERFACE_BATCH];
 };
-
-enum port_read { PORT_FRAME, PORT_EMPTY, PORT_FAILED };
 
 void port_init(struct port *port, int fd, struct port_options options, struct packet_pool *pool, uint64_t spray_key);
 
 /* Closes the device and any capture. */
 void port_destroy(struct port *port);
 
-/* Read one frame as the wire packets it stands for. `scratch` has room for a virtio header and FRAME_MAX_BYTES. */
-enum port_read port_read(struct port *port, uint8_t *scratch, struct packet_list *packets);
+/* Read frames as the wire packets they stand for: one from a TAP, up to a batch from an interface. `scratch` has room for
+ * PORT_SCRATCH_BYTES. Frames read; 0: there are none; -1: the device is gone. */
+int port_read(struct port *port, uint8_t *scratch, struct packet_list *packets);
 
 /* Send a packet out; the port owns it. It may be kept until the flush. */
 void port_write(struct port *port, struct packet *packet);

@@ -5,35 +5,31 @@ from typing import Literal
 from testbed.plan.model import Buffer, Capabilities, NativeSwitch, Pfc, Switching, SwitchingKind
 from testbed.spec.model import PRIORITIES, BufferSpec, PfcSpec, SchedulerSpec, Spec, SwitchesSpec, SwitchKeys
 from testbed.topology.graph import Graph
-from testbed.topology.switches import KEYS, switch_keys
+from testbed.topology.switches import KEYS, MOST_PORTS, default_program, switch_keys
 
 _CONTROLLER = "ecmp"
 
 
 def switching_of(spec: Spec, graph: Graph, capabilities: Capabilities) -> Switching:
     """Who forwards, on this machine; raises SelectError."""
-    kind = kind_of(spec.switches, capabilities)
+    kind = _kind(spec.switches, graph, capabilities)
     named = spec.switches.controller
     controller = named or (None if spec.switches.kind == "native" else _CONTROLLER)
     if kind == "ovs":
         return Switching(kind, controller, {})
-    program = default_program(spec)
+    program = default_program(spec.routing)
     keys = switch_keys(graph, spec.switches)
     return Switching(kind, controller, {name: _native(each, program) for name, each in keys.items()})
 
 
-def kind_of(switches: SwitchesSpec, capabilities: Capabilities) -> SwitchingKind:
+def _kind(switches: SwitchesSpec, graph: Graph, capabilities: Capabilities) -> SwitchingKind:
     """`auto`: native where the spec asks for what only these have; else Open vSwitch where the kernel forwards."""
     if switches.kind != "auto":
         return "ovs" if switches.kind == "ovs" else "native"
     if switches.overrides or any(getattr(switches, key) is not None for key in KEYS):
         return "native"
-    return "ovs" if capabilities.datapath == "kernel" or capabilities.native is None else "native"
-
-
-def default_program(spec: Spec) -> str:
-    """The program that does the spec's routing."""
-    return "spray" if spec.routing.kind == "spray" else "l3_ecmp"
+    ports = max(len(graph.links_from(name)) for name in graph.switches)
+    return "ovs" if capabilities.datapath == "kernel" or not capabilities.native or ports > MOST_PORTS else "native"
 
 
 def _native(keys: SwitchKeys, program: str) -> NativeSwitch:

@@ -14,13 +14,13 @@ from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
 from testbed.spec.model import COLLECTIVE_KEYS, MOST_DILATION, ExpectSpec, Spec, WorkloadSpec
 from testbed.spec.network_checks import MTU_BYTES, Network, check_network, network
+from testbed.spec.switch_checks import check_switches
 from testbed.spec.words import branches
 from testbed.suggest import closest
 from testbed.training import GRADIENTS, buffer_elements, is_stored
 from testbed.units import format_bytes, format_duration, parse_mtu, shown
 from testbed.wire.roce import MTUS
 
-CONTROLLERS = ("ecmp",)
 ROCE_HEADER_BYTES = 80  # soft-RoCE leaves this in a link's MTU for IP, UDP, BTH and its extensions, and ICRC
 _LEAST_WALL_NS = 10**9  # setting a network up takes longer
 _LEAST_STALL_NS = 10**6
@@ -40,6 +40,7 @@ def check(spec: Spec, findings: Findings) -> None:
     if spec.workload is not None:
         _check_workload(spec, spec.workload, findings)
     check_network(net)
+    check_switches(net)
 
 
 def check_expectations(expect: Sequence[ExpectSpec], sweep: Sequence[Mapping[str, Any]], findings: Findings) -> None:
@@ -101,11 +102,6 @@ def _check_names(spec: Spec, findings: Findings) -> None:
         safe = re.sub(r"[^A-Za-z0-9._-]+", "-", spec.name).strip("-._")[:100]
         message = f"{shown(spec.name)} names a folder: letters, digits, dots, dashes, underscores; at most 100"
         findings.add(("name",), message, safe)
-    controller = spec.switches.controller
-    if controller is not None and controller not in CONTROLLERS and not controller.endswith(".py"):
-        known = f"there is {listed(CONTROLLERS)}, or a file of your own (FILE.py)"
-        message = f"no controller is called {controller!r}: {known}"
-        findings.add(("switches", "controller"), message, closest(controller, CONTROLLERS))
 
 
 def _check_limits(spec: Spec, findings: Findings) -> None:

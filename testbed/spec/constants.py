@@ -1,4 +1,4 @@
-"""The free keys of `topology` and `transport`: the parameters of what their `kind` names, checked with its table.
+"""The keys of `topology`, `transport` and `switches` that their `kind` knows: free ones are checked with its table.
 
 Where the command line or a sweep has put another kind in the place of the file's, the file's parameters that only the
 other kinds know are left out: `-S transport.kind=tcp` leaves RoCE's MTU behind.
@@ -17,6 +17,7 @@ from testbed.transport import TRANSPORTS, Transport
 from testbed.transport.congestion import CONGESTIONS
 from testbed.transport.parameters import Parameter
 
+_NATIVE_KEYS = ("program", "scheduler", "buffer", "pfc", "trim", "overrides")
 _TRANSPORT_KEYS = ("kind", "congestion", "scale")
 Names = tuple[Step, ...]
 
@@ -31,6 +32,7 @@ def fit_constants(findings: Findings) -> None:
         _fit(findings, ("topology",), "topology", topologies)
     _fit_transport(findings)
     _fit_congestion(findings)
+    _fit_switches(findings)
 
 
 def _fit_transport(findings: Findings) -> None:
@@ -69,6 +71,28 @@ def _fit_congestion(findings: Findings) -> None:
         findings.drop(path)
     elif _fit(findings, path, "congestion control", tables):
         _check_values(findings, path, tables[_kind(findings, path)])
+
+
+def _fit_switches(findings: Findings) -> None:
+    """Programs and buffers are native switches', a datapath is Open vSwitch's; `auto` may turn out to be either."""
+    path = ("switches",)
+    nodes, beyond = findings.root.find(path)
+    section = nodes[-1].value
+    if beyond or not isinstance(section, dict):
+        return
+    kind = section.get("kind", Node("ovs", nodes[-1].mark, nodes[-1].mark))
+    others = {"ovs": _NATIVE_KEYS, "native": ("datapath",), "auto": ("datapath",)}
+    for key in others.get(str(kind.value), ()):
+        node = section.get(key)
+        if node is None or (key == "datapath" and node.value == "auto"):
+            continue
+        if kind.mark.replaced and not node.key_mark.replaced:
+            findings.root.remove((*path, key))
+            continue
+        wanted = "native (or auto)" if kind.value == "ovs" else "ovs"
+        suggestion = f"kind: {wanted.partition(' ')[0]}"
+        findings.add((*path, key), f"goes with kind: {wanted}, and this is {kind.value}", suggestion, at_key=True)
+        findings.drop((*path, key))
 
 
 def _fit(

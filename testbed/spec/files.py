@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.plugins import is_reference
+from testbed.resources import shared_folder
 from testbed.spec.document import Node, Step
 from testbed.spec.findings import Findings
 
@@ -14,6 +15,8 @@ _SHELL_WORD = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\|&;<>()])+
 _LITERAL_WORD = re.compile(r"""(?P<plain>[^'"\\$`*?[]+)|"(?P<double>[^"\\$`]*)"|'(?P<single>[^']*)'""")
 _OWN_KEYS = ("topology.kind", "transport.kind", "workload.algorithm")
 _DATA_KEYS = {"workload.gradients": (".npy", ".npz"), "workload.algorithm": (".xml",), "switches.controller": (".py",)}
+_PROGRAM_KEYS = ("switches.program", "switches.overrides.program")
+_PROGRAM_FILES = (".p4", ".json")
 
 
 def find_file(name: str, folder: Path) -> Path | None:
@@ -45,7 +48,8 @@ def _sweeps(sweep: Node | None) -> list[tuple[tuple[Step, ...], Any]]:
 
 def _visit_swept(findings: Findings, key: str, values: Node, path: tuple[Step, ...], folder: Path) -> None:
     for index, value in enumerate(values.children() if isinstance(values.value, list) else []):
-        _visit(findings, value, (*path, index), key, folder)
+        name = ".".join(step for step in key.split(".") if not step.isdecimal())
+        _visit(findings, value, (*path, index), name, folder)
 
 
 def _visit(findings: Findings, node: Node, path: tuple[Step, ...], key: str, folder: Path) -> None:
@@ -55,11 +59,17 @@ def _visit(findings: Findings, node: Node, path: tuple[Step, ...], key: str, fol
                 _visit(findings, child, (*path, step), f"{key}.{step}" if key else step, folder)
     elif key == "workload.command":
         node.value = _command(node, folder)
+    elif isinstance(node.value, list):
+        for index in reversed(range(len(node.value))):  # entries may go on the way
+            _visit(findings, node.value[index], (*path, index), key, folder)
     elif isinstance(node.value, str):
         file, name = node.value, ""
         if key in _OWN_KEYS and is_reference(node.value):
             file, colon, name = node.value.rpartition(":")
             name = colon + name
+        elif key in _PROGRAM_KEYS:
+            node.value = _program(node.value, folder)
+            return
         elif not node.value.endswith(_DATA_KEYS.get(key, ())) or key not in _DATA_KEYS:
             return
         found = find_file(file, folder)
@@ -68,6 +78,13 @@ def _visit(findings: Findings, node: Node, path: tuple[Step, ...], key: str, fol
         else:
             findings.add(path, f"there is no file {file!r} beside the spec or in the current folder")
             findings.drop(path[:-1] if path[-1] == "kind" else path)
+
+
+def _program(name: str, folder: Path) -> str:
+    """A program's file made absolute, which may be in `p4/` too; a bare name, or a file that is not there, stays."""
+    if not name.endswith(_PROGRAM_FILES):
+        return name
+    return str(find_file(name, folder) or find_file(name.removeprefix("p4/"), shared_folder("p4")) or name)
 
 
 def _command(node: Node, folder: Path) -> Any:

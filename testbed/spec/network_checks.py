@@ -1,8 +1,9 @@
 """What must hold of a spec and its network: links, traffic, faults and capture name what is there and can be done."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from testbed.spec.document import Step
 from testbed.spec.errors import listed
@@ -14,7 +15,7 @@ from testbed.topology import build
 from testbed.topology.graph import Graph, LinkParameters
 from testbed.topology.links import apply_links, changes
 from testbed.topology.parameters import TopologyError
-from testbed.topology.select import SelectError, select
+from testbed.topology.select import SelectError, select, select_switches
 from testbed.units import format_duration
 from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES, IPV4_BYTES, UDP_BYTES
 
@@ -23,6 +24,7 @@ _MOST_FACTOR = 1_000_000
 _NOT_BEFORE = "is before the release of the first measured iteration, which is not supported yet"
 _MEANT = re.compile(r"did you mean ([^?]+)\?")
 _SELECTORS = ("all", "host", "core")
+_Selected = TypeVar("_Selected", int, str)
 _LINK_KEYS = ("rate", "delay", "jitter", "reorder", "queue", "ecn", "loss", "duplicate", "corrupt")
 
 
@@ -55,17 +57,30 @@ class Network:
 
     def select(self, path: Sequence[Step], selector: str | Sequence[str]) -> tuple[int, ...]:
         """The directed links that a selector means; what selects nothing is reported at `path`."""
+        return self._select(path, selector, select, _SELECTORS)
+
+    def select_switches(self, path: Sequence[Step], selector: str | Sequence[str]) -> tuple[str, ...]:
+        """The switches that a selector means; what selects nothing is reported at `path`."""
+        return self._select(path, selector, select_switches, ("all",))
+
+    def _select(
+        self,
+        path: Sequence[Step],
+        selector: str | Sequence[str],
+        meant: Callable[[Graph, str], tuple[_Selected, ...]],
+        words: Collection[str],
+    ) -> tuple[_Selected, ...]:
         if self.graph is None:
             return ()
-        found: set[int] = set()
+        found: dict[_Selected, None] = {}
         if not selector:
             self.findings.add(path, "selects nothing")
         for index, one in enumerate([selector] if isinstance(selector, str) else selector):
             try:
-                found.update(select(self.graph, one))
+                found.update(dict.fromkeys(meant(self.graph, one)))
             except SelectError as error:
                 message, suggestion = _told(error.message, error.hint)
-                suggestion = suggestion or closest(one, _SELECTORS)
+                suggestion = suggestion or closest(one, words)
                 where = path if isinstance(selector, str) else (*path, index)
                 self.findings.add(where, message, suggestion)
         return tuple(sorted(found))

@@ -115,8 +115,11 @@ def _complaint(path: tuple[Step, ...], details: list[ErrorDetails], root: Node) 
 def _annotation(annotation: Any, path: Sequence[Step]) -> Any:
     for step in path:
         section = section_of(annotation)
+        values = [get_args(branch)[1] for branch in branches(annotation) if get_origin(branch) is dict]
         if isinstance(step, int):
             annotation = entries_of(annotation)
+        elif values:
+            annotation = values[0]
         elif section:
             annotation = fields(section).get(step, Any)
     return annotation

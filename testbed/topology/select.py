@@ -6,7 +6,7 @@ names may have shell wildcards; a list is the union. What matches nothing is an 
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from testbed.errors import UsageError
 from testbed.suggest import did_you_mean
@@ -43,14 +43,14 @@ def select_switches(graph: Graph, selector: str | Sequence[str]) -> tuple[str, .
 def _switches(graph: Graph, text: str) -> list[str]:
     if text == "all":
         return list(graph.switches)
-    tiers = {graph.nodes[name].tier for name in graph.switches}
+    tiers = list(dict.fromkeys(graph.nodes[name].tier for name in graph.switches))
     if found := [name for name in graph.switches if text in (name, graph.nodes[name].tier)]:
         return found
     if found := fnmatch.filter(graph.switches, text):
         return found
     if fnmatch.filter(graph.hosts, text):
-        raise SelectError(f"{text!r} is no switch but a host", hint=f"switches are {', '.join(sorted(tiers))}")
-    raise SelectError(f"no switch or tier is called {text!r}", hint=did_you_mean(text, [*tiers, *graph.switches]))
+        raise SelectError(f"{text!r} is no switch but a host", hint=_examples(graph, graph.switches))
+    raise SelectError(f"no switch or tier is called {text!r}", hint=_nearest(graph, text, graph.switches, tiers))
 
 
 def _select(graph: Graph, selector: str) -> list[int]:
@@ -81,15 +81,20 @@ def _matching(graph: Graph, pattern: str) -> set[str]:
     pattern = pattern.strip(" ")
     if found := set(fnmatch.filter(graph.nodes, pattern)):
         return found
-    raise SelectError(f"no node is called {pattern!r}", hint=_nearest(graph, pattern))
+    raise SelectError(f"no node is called {pattern!r}", hint=_nearest(graph, pattern, graph.nodes))
 
 
-def _nearest(graph: Graph, pattern: str) -> str:
-    examples: dict[str, str] = {}
-    for node in graph.nodes.values():
-        examples.setdefault(node.tier, f"{node.name} ({node.tier})")
-    hint = did_you_mean(pattern, graph.nodes)
-    return hint if hint.startswith("did") else f"this {graph.kind} has e.g. {', '.join(examples.values())}"
+def _nearest(graph: Graph, pattern: str, nodes: Collection[str], words: Collection[str] = ()) -> str:
+    hint = did_you_mean(pattern, [*words, *nodes])
+    return hint if hint.startswith("did") else _examples(graph, nodes)
+
+
+def _examples(graph: Graph, nodes: Iterable[str]) -> str:
+    """One of the nodes of each tier."""
+    first: dict[str, str] = {}
+    for name in nodes:
+        first.setdefault(graph.nodes[name].tier, name)
+    return f"this {graph.kind} has e.g. {', '.join(f'{name} ({tier})' for tier, name in first.items())}"
 
 
 def _neighbours(graph: Graph, names: list[str]) -> str:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from testbed.spec.model import SwitchesSpec, SwitchKeys
+from testbed.spec.model import RoutingSpec, SwitchesSpec, SwitchKeys
 from testbed.topology.graph import Graph
 from testbed.topology.select import select_switches
 
 KEYS = tuple(SwitchKeys.model_fields)
+MOST_PORTS = 509  # v1model's ports have 9 bits; 0 is nobody's, 510 the controller's and 511 drops
 
 
 def switch_keys(graph: Graph, switches: SwitchesSpec) -> Mapping[str, SwitchKeys]:
@@ -17,3 +18,8 @@ def switch_keys(graph: Graph, switches: SwitchesSpec) -> Mapping[str, SwitchKeys
         for name in select_switches(graph, override.select):
             keys[name] |= given
     return {name: SwitchKeys.model_construct(**given) for name, given in keys.items()}
+
+
+def default_program(routing: RoutingSpec) -> str:
+    """The program that does what `routing` says, where none is named."""
+    return "spray" if routing.kind == "spray" else "l3_ecmp"

@@ -1,0 +1,79 @@
+"""Switch programs by name, as a spec names them, and what a network has to know of one before it runs."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from testbed.dataplane.bmv2json import Program, program_of, read_json
+from testbed.errors import UsageError
+from testbed.resources import shared_folder
+from testbed.suggest import did_you_mean
+
+FILES = (".p4", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a program can do: take routes (the tables of p4/include/routing.p4), spread flows by a hash rather than
+    packets (`salts`, of p4/include/flow_hash.p4), and give packets a priority (without, all are of priority 0).
+    """
+
+    takes_routes: bool
+    hashes: bool
+    sets_priority: bool
+
+
+def shipped() -> Mapping[str, Path]:
+    """The programs of `p4/` by name."""
+    return {path.stem: path for path in sorted(shared_folder("p4").glob("*.p4"))}
+
+
+def path_of(name: str) -> Path:
+    """Where a program is: the path of a .p4 or .json file, or the name of one in `p4/`. Raises UsageError."""
+    known = shipped()
+    path = Path(name) if name.endswith(FILES) else known.get(name)
+    if path is None or not path.is_file():
+        raise UsageError(f"there is no switch program {name!r}", hint=did_you_mean(name, known))
+    return path
+
+
+def document_of(path: Path) -> dict[str, Any]:
+    """A program's BMv2 JSON, compiled if it is source, which finds the include files of `p4/` as `include/...`.
+
+    Raises P4Errors, JsonError, or UsageError if it cannot be read.
+    """
+    from testbed.dataplane.compile import compile_p4  # not small, and most networks have no programs
+
+    if path.suffix == ".json":
+        read_json(path)
+        document: dict[str, Any] = json.loads(path.read_text())
+        return document
+    return compile_p4(path, include_dirs=(shared_folder("p4"),)).json
+
+
+def facts_of(path: Path) -> Facts:
+    """What the program in a file does; raises as `document_of` does."""
+    at = path.stat()
+    return _facts(path, at.st_mtime_ns, at.st_size)
+
+
+def sets_priority(program: Program) -> bool:
+    """Whether anything writes `standard_metadata.priority`."""
+    priority = program.standard("priority")
+    actions = [primitive for action in program.actions.values() for primitive in action.primitives]
+    states = [operation for state in program.parser.states for operation in state.operations]
+    # The first argument is what is written: of an assignment, of a parser's set, of what an extern gives.
+    written = [each.arguments[0] for each in (*actions, *states) if each.arguments]
+    return priority is not None and any(term.kind == "field" and term.value == priority for term in written)
+
+
+@lru_cache(maxsize=64)
+def _facts(path: Path, changed_ns: int, size_bytes: int) -> Facts:  # noqa: ARG001 - a file that changed is another
+    from testbed.dataplane.forwarding import MEMBERS, ROUTES, SALTS
+
+    program = program_of(document_of(path), path.stem)
+    tables = {table.name.rpartition(".")[2] for table in program.tables}
+    return Facts({ROUTES, MEMBERS} <= tables, SALTS in tables, sets_priority(program))

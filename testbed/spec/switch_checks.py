@@ -1,0 +1,254 @@
+"""What must hold of a spec's `switches`: programs that compile, queues that hold something, pauses that begin and end.
+
+A value that is wrong by itself is told where it is; what does not go together on some switch, at the last entry that
+has a part in it.
+"""
+
+import math
+import os.path
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from testbed.errors import TestbedError
+from testbed.spec.document import Step
+from testbed.spec.errors import listed
+from testbed.spec.findings import Findings
+from testbed.spec.model import PRIORITIES, BufferSpec, PfcSpec, SchedulerSpec, SwitchesSpec, SwitchKeys
+from testbed.spec.network_checks import MTU_BYTES, Network
+from testbed.suggest import closest
+from testbed.topology.graph import Graph
+from testbed.topology.switches import KEYS, MOST_PORTS, default_program
+from testbed.units import format_bytes
+from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES, UDP_HEADERS_BYTES
+
+CONTROLLERS = ("ecmp",)
+_MOST_ALPHA = 1024
+_MOST_WEIGHT = 1000
+_SECTION: tuple[Step, ...] = ("switches",)
+Path = tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Switch:
+    """One switch: which entry sets each key (that of none stands under no key), and its largest frame."""
+
+    name: str
+    set_by: Mapping[str, tuple[Path, SwitchKeys]]
+    mtu_bytes: int
+
+    @property
+    def frame_bytes(self) -> int:
+        return self.mtu_bytes + ETHERNET_BYTES + FCS_BYTES
+
+    @property
+    def buffer(self) -> BufferSpec | None:
+        return self.set_by["buffer"][1].buffer if "buffer" in self.set_by else None
+
+    @property
+    def pfc(self) -> PfcSpec | None:
+        return self.set_by["pfc"][1].pfc if "pfc" in self.set_by else None
+
+    def path(self, key: str, *rest: Step) -> Path:
+        return (*self.set_by[key][0], key, *rest)
+
+
+def check_switches(net: Network) -> None:
+    """Report what is wrong with `switches`."""
+    switches, findings = net.spec.switches, net.findings
+    _check_controller(switches, findings)
+    entries: list[tuple[Path, SwitchKeys]] = [(_SECTION, switches)]
+    selected = []
+    for index, override in enumerate(switches.overrides):
+        path = (*_SECTION, "overrides", index)
+        entries.append((path, override))
+        selected.append(net.select_switches((*path, "select"), override.select))
+        if not _given(override) and not findings.incomplete(findings.place(path)[0]):
+            findings.add(path, f"sets nothing: give it one of {', '.join(_NAMES.values())}")
+    for path, entry in entries:
+        _check_entry(findings, path, entry)
+    runs_programs = switches.kind == "native" or (switches.kind == "auto" and any(_given(e) for _, e in entries))
+    if net.graph is not None and runs_programs and not findings.incomplete("switches"):
+        _check_together(net, net.graph, _settle(net.graph, entries, selected))
+
+
+def _check_controller(switches: SwitchesSpec, findings: Findings) -> None:
+    name = switches.controller
+    if name is not None and name not in CONTROLLERS and not name.endswith(".py"):
+        known = f"there is {listed(CONTROLLERS)}, or a file of your own (FILE.py)"
+        findings.add(
+            (*_SECTION, "controller"), f"no controller is called {name!r}: {known}", closest(name, CONTROLLERS)
+        )
+
+
+def _check_entry(findings: Findings, path: Path, entry: SwitchKeys) -> None:
+    """What is wrong with an entry's keys whatever else holds."""
+    if entry.program is not None:
+        _check_program(findings, (*path, "program"), entry.program)
+    if isinstance(entry.scheduler, SchedulerSpec):
+        _check_weights(findings, (*path, "scheduler", "weighted"), entry.scheduler.weighted)
+    if entry.buffer is not None and not 0 < entry.buffer.alpha <= _MOST_ALPHA:
+        message = f"is {entry.buffer.alpha:g} and must be more than 0 and at most {_MOST_ALPHA}"
+        findings.add((*path, "buffer", "alpha"), f"{message}: a queue may hold alpha times what is free of the buffer")
+    if entry.pfc is not None:
+        _check_pfc(findings, (*path, "pfc"), entry.pfc)
+    if entry.trim_bytes is not None and 0 < entry.trim_bytes < UDP_HEADERS_BYTES:
+        message = f"is {format_bytes(entry.trim_bytes)} and must be at least {UDP_HEADERS_BYTES}B"
+        findings.add((*path, "trim"), f"{message}, which Ethernet, IPv4 and UDP headers take", f"{UDP_HEADERS_BYTES}B")
+
+
+def _check_program(findings: Findings, path: Path, name: str) -> None:
+    # Only here: the compiler is not small, and most specs name no program.
+    from testbed.dataplane.diagnostics import P4Errors
+    from testbed.dataplane.programs import FILES, facts_of, path_of, shipped
+
+    known = shipped()
+    if name.endswith(FILES) and not os.path.isfile(name):  # noqa: PTH113 - pathlib's raises for a name that is too long
+        message = f"there is no file {name!r} beside the spec, in the current folder or in p4/"
+        findings.add(path, message, closest(PurePath(name).stem, known))
+        return
+    if not name.endswith(FILES) and name not in known:
+        message = f"no switch program is called {name!r}: there are {listed(list(known))}, or a file (.p4 or .json)"
+        findings.add(path, message, closest(name, known))
+        return
+    try:
+        facts = facts_of(path_of(name))
+    except P4Errors as errors:
+        first, more = errors.errors[0], len(errors.errors) - 1
+        hint = f" ({first.hint})" if first.hint else ""
+        rest = f"; and {more} more, which `testbed p4 build` tells" if more else ""
+        findings.add(path, f"does not compile: {first.span}: {first.message}{hint}{rest}")
+    except (TestbedError, OSError) as error:
+        findings.add(path, f"cannot be run: {error}")
+    else:
+        if not facts.takes_routes:
+            findings.add(path, "has no tables `routes` and `members` to take the routes: include include/routing.p4")
+
+
+def _check_weights(findings: Findings, path: Path, weights: tuple[int, ...] | Mapping[str, int]) -> None:
+    by_step: list[tuple[Step, int]] = list(weights.items() if isinstance(weights, Mapping) else enumerate(weights))
+    if not isinstance(weights, Mapping) and len(weights) != PRIORITIES:
+        findings.add(
+            path, f"has {len(weights)} weights and must have {PRIORITIES}, of priorities 0 to {PRIORITIES - 1}"
+        )
+    elif not weights:
+        findings.add(path, "names no priority")
+    known = {str(priority) for priority in range(PRIORITIES)}
+    for key, weight in by_step:
+        if isinstance(weights, Mapping) and key not in known:
+            findings.add((*path, key), f"is no priority: they are 0 to {PRIORITIES - 1}", at_key=True)
+        if not 1 <= weight <= _MOST_WEIGHT:
+            findings.add((*path, key), f"is {weight} and must be from 1 to {_MOST_WEIGHT}: a share of the port's bytes")
+
+
+def _check_pfc(findings: Findings, path: Path, pfc: PfcSpec) -> None:
+    one = isinstance(pfc.priorities, int)
+    priorities = _priorities(pfc)
+    if not priorities:
+        findings.add((*path, "priorities"), "names no priority")
+    for index, priority in enumerate(priorities):
+        where = (*path, "priorities") if one else (*path, "priorities", index)
+        if not 0 <= priority < PRIORITIES:
+            findings.add(where, f"is {priority} and must be from 0 to {PRIORITIES - 1}")
+        elif priority in priorities[:index]:
+            findings.add(where, f"{priority} is there twice")
+    if pfc.xoff_bytes == 0:
+        findings.add((*path, "xoff"), "is 0, so that all would be paused for ever")
+    elif pfc.xon_bytes > pfc.xoff_bytes:
+        message = f"is {format_bytes(pfc.xon_bytes)}, more than xoff: what is paused at xoff goes on at xon or below"
+        findings.add((*path, "xon"), message, format_bytes(pfc.xoff_bytes))
+
+
+def _settle(
+    graph: Graph, entries: Sequence[tuple[Path, SwitchKeys]], selected: Sequence[Sequence[str]]
+) -> list[_Switch]:
+    """Each switch with the entries that set its keys, later ones winning key by key."""
+    set_by: dict[str, dict[str, tuple[Path, SwitchKeys]]] = {name: {} for name in graph.switches}
+    for names, (path, entry) in zip([graph.switches, *selected], entries, strict=True):
+        for name in names:
+            set_by[name].update({_NAMES[key]: (path, entry) for key in _given(entry)})
+    mtus = {name: max(link.parameters.mtu_bytes for link in graph.links_from(name)) for name in graph.switches}
+    return [_Switch(name, keys, max(mtus[name], MTU_BYTES[0])) for name, keys in set_by.items()]
+
+
+def _check_together(net: Network, graph: Graph, switches: Sequence[_Switch]) -> None:
+    findings = net.findings
+    for switch in switches:
+        if (ports := len(graph.links_from(switch.name))) > MOST_PORTS:
+            findings.add(
+                (*_SECTION, "kind"), f"{switch.name} has {ports} ports and a P4 program knows {MOST_PORTS}", "ovs"
+            )
+            break
+    if not net.findings.incomplete("links"):
+        for path, message, suggestion in dict.fromkeys(misfit for switch in switches for misfit in _misfits(switch)):
+            findings.add(path, message, suggestion)
+    _check_headroom(findings, switches)
+    _check_priorities(net, switches)
+
+
+def _misfits(switch: _Switch) -> Iterator[tuple[Path, str, str]]:
+    """What of one switch does not go together: where, a message and a suggestion."""
+    buffer, pfc, frame = switch.buffer, switch.pfc, switch.frame_bytes
+    no_frame = f"no frame of {frame} (an MTU of {switch.mtu_bytes})"
+    if buffer is not None and buffer.shared_bytes < frame:
+        yield switch.path("buffer", "shared"), f"{buffer.shared_bytes} bytes hold {no_frame}", f"{frame}B"
+    elif buffer is not None and 0 < buffer.alpha * buffer.shared_bytes < frame:
+        message = (
+            f"{buffer.alpha:g} x {format_bytes(buffer.shared_bytes)}, the most that a queue may hold, is {no_frame}"
+        )
+        yield switch.path("buffer", "alpha"), message, f"{math.ceil(1000 * frame / buffer.shared_bytes) / 1000:g}"
+    if buffer is not None and pfc is not None and pfc.xoff_bytes > buffer.shared_bytes:
+        message = f"is {format_bytes(pfc.xoff_bytes)}, which the shared buffer of {format_bytes(buffer.shared_bytes)}"
+        yield switch.path("pfc", "xoff"), f"{message} never holds: nothing would be paused", ""
+    trim = switch.set_by["trim"][1].trim_bytes if "trim" in switch.set_by else None
+    if trim is not None and trim >= switch.mtu_bytes:
+        message = f"is {format_bytes(trim)} and must be below the MTU of {switch.mtu_bytes}: nothing would be cut"
+        yield switch.path("trim"), message, ""
+
+
+def _check_headroom(findings: Findings, switches: Sequence[_Switch]) -> None:
+    """A headroom is for switches that pause: one that none of its switches can use is a mistake."""
+    used: dict[Path, bool] = defaultdict(bool)
+    for switch in switches:
+        if switch.buffer is not None and switch.buffer.headroom_bytes:
+            used[switch.path("buffer", "headroom")] |= switch.pfc is not None
+    for path, with_pfc in used.items():
+        if not with_pfc:
+            findings.add(
+                path, "goes with pfc, which is not set: it takes what still arrives after a pause", at_key=True
+            )
+
+
+def _check_priorities(net: Network, switches: Sequence[_Switch]) -> None:
+    """A pause of priorities that no packet ever has is a mistake."""
+    from testbed.dataplane.programs import facts_of, path_of
+
+    programs: dict[Path, set[str]] = defaultdict(set)
+    paused: dict[Path, tuple[int, ...]] = {}
+    for switch in switches:
+        if switch.pfc is not None:
+            path = switch.path("pfc", "priorities")
+            paused[path] = _priorities(switch.pfc)
+            named = switch.set_by["program"][1].program if "program" in switch.set_by else None
+            programs[path].add(named or default_program(net.spec.routing))
+    for path, priorities in paused.items():
+        try:
+            facts = [facts_of(path_of(name)) for name in programs[path]]
+        except (TestbedError, OSError):
+            continue  # which is told of the program
+        if 0 not in priorities and not any(fact.sets_priority for fact in facts):
+            names = " and ".join(sorted(programs[path]))
+            message = f"{names}: gives packets no priority, so that all are of priority 0 and none is ever paused"
+            net.findings.add(path, message, "0")
+
+
+def _priorities(pfc: PfcSpec) -> tuple[int, ...]:
+    return (pfc.priorities,) if isinstance(pfc.priorities, int) else pfc.priorities
+
+
+def _given(entry: SwitchKeys) -> list[str]:
+    return [key for key in KEYS if getattr(entry, key) is not None]
+
+
+_NAMES = {key: SwitchKeys.model_fields[key].alias or key for key in KEYS}

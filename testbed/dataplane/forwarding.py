@@ -52,7 +52,6 @@ class Forwarding:
         self._switch = switch
         self._routes: dict[str, _Route] = {}
         self._groups: dict[tuple[int, ...], _Group] = {}
-        self.salt = 0
         for name, keys in _KEYS.items():
             self._check_table(name, keys)
 
@@ -93,14 +92,19 @@ class Forwarding:
             self._control.remove(ROUTES, held.handle)
             self._release(held.entry.ports)
 
-    def set_salt(self, salt: int) -> None:
-        """Salt the hash by which a program chooses among ports; nothing where it does not hash."""
+    @property
+    def salted(self) -> bool:
+        """Whether the program chooses among ports by a salted hash; else it has a way of its own."""
         try:
             self._control.table(SALTS)
         except ControlError:
-            return
-        self._control.set_default(SALTS, ActionCall("salted", {"value": salt}))
-        self.salt = salt
+            return False
+        return True
+
+    def set_salt(self, salt: int) -> None:
+        """Salt the hash by which a program chooses among ports; nothing where it does not hash."""
+        if self.salted:
+            self._control.set_default(SALTS, ActionCall("salted", {"value": salt}))
 
     def traffic(self) -> Mapping[str, Traffic]:
         """prefix -> what its packets came to since it was installed; MISS counts those that no prefix matched.

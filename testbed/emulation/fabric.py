@@ -20,6 +20,7 @@ from typing import Any, ClassVar, TypeVar
 
 from testbed.emulation import namespaces
 from testbed.emulation.fabric_client import FabricConfig, LinkEnd, parameters
+from testbed.emulation.native import NativeSwitches
 from testbed.emulation.scheduling import FABRIC_PRIORITY
 from testbed.errors import TestbedError
 from testbed.netcore import LONGEST_NS, Fabric, open_tap, set_running, set_timer_slack
@@ -33,14 +34,16 @@ T = TypeVar("T")
 
 
 class FabricProcess:
-    """The devices, ports and links of one configuration."""
+    """The devices, ports, native switches and links of one configuration."""
 
-    def __init__(self, config: FabricConfig) -> None:
+    def __init__(self, config: FabricConfig, report: Callable[..., None]) -> None:
+        """`report(event, **fields)` is told what changes by itself, as a controller's app tells it."""
         self.config = config
         self.segmentation = config.segmentation == "auto"
         self._fabric = Fabric(config.seed)
+        self._native = NativeSwitches(self._fabric, config, report)
         self._ports: dict[tuple[str, int], int] = {}
-        self._switches: dict[str, int] = {}  # numbers, as the core knows them
+        self._switches: dict[str, int] = {}  # those with TAPs: numbers, as the core knows them
         self._links: dict[int, int] = {}
         self._thread = threading.Thread(target=self._move_packets, name="fabric", daemon=True)
         for link in config.links:
@@ -51,12 +54,15 @@ class FabricProcess:
             self._links[link.index] = self._fabric.add_link(source, target, link.index)
             self._set_link(link.index, link.parameters)
         self._fabric.set_job(config.job_udp_port, *config.job_tcp_ports)
+        self._native.set_up()
 
     def start(self) -> None:
         self._thread.start()
+        self._native.start()
 
     def stop(self) -> None:
         """End moving packets and complete the captures; raises OSError if one could not be written. Twice is fine."""
+        self._native.stop()
         self._fabric.stop()
         self._thread.join()
         self._fabric.capture_stop()
@@ -68,6 +74,9 @@ class FabricProcess:
     def _open(self, end: LinkEnd) -> None:
         key = end.node, end.port
         if key in self._ports:
+            return
+        if end.node in self._native:
+            self._ports[key] = self._native.add_port(end.node, end.port)
             return
         wanted = end.host and self.segmentation
         fd, segmentation = inside(end.netns, lambda: open_tap(end.interface, virtio=end.host, segmentation=wanted))
@@ -121,15 +130,15 @@ class FabricProcess:
             known["measured_bps"] = gauges["measured_bps"] or None
             for late in ("late_p50_ns", "late_p99_ns"):
                 known[late] = None if gauges[late] < 0 else gauges[late]
-            lost = dropped[link.source.netns, link.source.interface]
+            lost = dropped.get((link.source.netns, link.source.interface), 0)
             links.append({"index": link.index, "all": everything, "job": job, "ring_dropped": lost, **known})
         return {"links": links}
 
     def _ring_drops(self) -> dict[tuple[str | None, str], int]:
         """Frames that each TAP's kernel side dropped because the fabric did not read them in time."""
-        ends = [link.source for link in self.config.links]
+        taps = [link.source for link in self.config.links if link.source.node not in self._native]
         drops = {}
-        for netns in {end.netns for end in ends}:
+        for netns in {end.netns for end in taps}:
             table = inside(netns, Path("/proc/thread-self/net/dev").read_text)
             for line in table.splitlines()[2:]:
                 name, _, columns = line.partition(":")
@@ -163,9 +172,13 @@ class FabricProcess:
             if link.index // 2 == cable:
                 self._fabric.set_link_up(self._links[link.index], up)
         for link in self.config.links:
-            if link.index // 2 == cable and not link.source.host:
+            if link.index // 2 == cable and not link.source.host and link.source.node not in self._native:
                 inside(link.source.netns, partial(set_running, link.source.interface, up))
+        self._native.cable_changed(cable, up=up)
         return {}
+
+    def _switches_counted(self, _request: Message) -> dict[str, Any]:
+        return {"switches": self._native.counters()}
 
     def _capture_start(self, request: Message) -> dict[str, Any]:
         node, port, dilation = request["node"], request["port"], self.config.dilation
@@ -194,6 +207,7 @@ class FabricProcess:
         "set-link": _change_link,
         "link-down": _link_down,
         "link-up": _link_up,
+        "switches": _switches_counted,
         "capture-start": _capture_start,
         "capture-stop": _capture_stop,
         "quit": _quit,
@@ -212,7 +226,7 @@ def serve(process: FabricProcess, channel: Channel) -> None:
             request = channel.receive(IDLE_WAIT_S)
             try:
                 channel.answer(request, **process.answer(request))
-            except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
+            except (KeyError, TypeError, ValueError, OverflowError, OSError, RuntimeError, TestbedError) as error:
                 channel.answer(request, error=f"{request['op']}: {type(error).__name__}: {error}")
             if request["op"] == "quit":
                 return
@@ -228,7 +242,7 @@ def main() -> None:
     config = FabricConfig.from_json(json.loads(arguments.config.read_text()))
     channel = Channel.connect(arguments.control, role="fabric")
     try:
-        process = FabricProcess(config)
+        process = FabricProcess(config, lambda event, **fields: channel.send({"event": event, **fields}))
     except (OSError, ValueError, OverflowError, TestbedError) as error:
         channel.send({"event": "failed", "reason": str(error)})
         return

@@ -4,10 +4,11 @@
 `LinkCounters` are real time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
+from testbed.dataplane.forwarding import Traffic
 from testbed.errors import RunFailed
 from testbed.run.channel import Channel, Message
 from testbed.topology.graph import Ecn, LinkParameters, Loss
@@ -18,7 +19,10 @@ TCP_JOB_PORTS = (5000, 5999)
 
 @dataclass(frozen=True, slots=True)
 class LinkEnd:
-    """A port: the TAP `interface` in the network namespace `netns` (a name of `ip netns`; None: the fabric's own)."""
+    """A port: the TAP `interface` in the network namespace `netns` (a name of `ip netns`; None: the fabric's own).
+
+    A native switch's port is in the fabric's memory; it has the name, and no TAP.
+    """
 
     node: str
     port: int
@@ -38,9 +42,34 @@ class FabricLink:
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchConfig:
+    """A native switch: its compiled program (shared object and BMv2 JSON), and how its queues work.
+
+    The numbers are those of `testbed.netcore.Fabric.configure_switch`; seed: of the program's random draws.
+    """
+
+    name: str
+    object: str
+    json: str
+    seed: int
+    scheduler: Literal["strict"] | tuple[int, ...] = "strict"
+    buffer: tuple[int, float, int] | None = None
+    pfc: tuple[int, int, int] | None = None
+    trim_bytes: int = 0
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+        return cls(**(data | lists))
+
+
+@dataclass(frozen=True, slots=True)
 class FabricConfig:
     """What the fabric process is started with.
 
+    switches: the native ones. plan: the `plan.json` with their routes, None where there are none. controller: where the
+    OpenFlow controller listens that tells them; None: they follow the plan.
+    nic_priorities: hosts' NICs have a queue for each eight DSCPs, as the programs give packets priorities.
     segmentation: `auto` lets super-packets cross the kernel at hosts where it can; `off` sends packet by packet.
     spray: frames for a switch get a random nibble in their source MAC. realtime: move packets under SCHED_FIFO where
     that is allowed, without which other work makes packets milliseconds late.
@@ -49,6 +78,10 @@ class FabricConfig:
     seed: int
     dilation: int
     links: tuple[FabricLink, ...]
+    switches: tuple[SwitchConfig, ...] = ()
+    plan: str | None = None
+    controller: tuple[str, int] | None = None
+    nic_priorities: bool = False
     segmentation: Literal["auto", "off"] = "auto"
     spray: bool = False
     realtime: bool = True
@@ -66,7 +99,9 @@ class FabricConfig:
             )
             for link in data["links"]
         )
-        return cls(**{**data, "links": links, "job_tcp_ports": tuple(data["job_tcp_ports"])})
+        switches = tuple(SwitchConfig.from_json(switch) for switch in data.get("switches", ()))
+        lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+        return cls(**(data | lists | {"links": links, "switches": switches}))
 
 
 def parameters(data: dict[str, Any]) -> LinkParameters:
@@ -107,6 +142,17 @@ class LinkCounters:
     write_errors: int  # packets that the target's kernel did not take
     pool_exhausted: int  # copies that were not made for lack of memory
     ring_dropped: int  # frames dropped before the fabric read them: the source TAP's tx_dropped
+    paused_ns: int = 0  # by PFC, all priorities together
+    pfc_sent: int = 0  # pause and resume frames
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchCounters:
+    """A native switch since the start: counts named as by `Fabric.switch_counters`, and those of routes by prefix."""
+
+    name: str
+    packets: Mapping[str, int]
+    routes: Mapping[str, Traffic]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +197,15 @@ class FabricClient:
 
     def link_up(self, cable: int) -> None:
         self._ask("link-up", cable=cable)
+
+    def switches(self) -> tuple[SwitchCounters, ...]:
+        """The native switches' counters, in the order of the configuration."""
+        return tuple(
+            SwitchCounters(
+                entry["name"], entry["packets"], {prefix: Traffic(**each) for prefix, each in entry["routes"].items()}
+            )
+            for entry in self._ask("switches")["switches"]
+        )
 
     def capture_start(self, node: str, port: int, path: str, snap_bytes: int) -> None:
         """Write what crosses a port, both ways, into a new pcapng file."""

@@ -6,22 +6,31 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from testbed.emulation import processes
-from testbed.emulation.fabric_client import FabricClient, FabricConfig, FabricLink, LinkEnd
+from testbed.emulation.fabric_client import FabricClient, FabricConfig, FabricLink, LinkEnd, SwitchConfig
 from testbed.emulation.fabric_client import LinkCounters as FabricCounters
 from testbed.emulation.links import LinkCounters, interface, namespace_of
+from testbed.emulation.programs import CompiledProgram
 from testbed.emulation.state import RunState
-from testbed.plan.model import Plan
+from testbed.plan.model import NativeSwitch, Plan
 from testbed.run.channel import Channel
+from testbed.streams import derive
 from testbed.topology.graph import LinkParameters
 
 
-def fabric_config(plan: Plan, outer: str) -> FabricConfig:
-    """What the fabric process has to carry."""
+def fabric_config(
+    plan: Plan,
+    outer: str,
+    plan_file: Path,
+    programs: Mapping[str, CompiledProgram],
+    controller: tuple[str, int] | None,
+) -> FabricConfig:
+    """What the fabric process has to carry; `controller`: where native switches' controller listens."""
 
     def end(node: str, port: int) -> LinkEnd:
         is_host = plan.graph.nodes[node].kind == "host"
         return LinkEnd(node, port, interface(node, port), namespace_of(plan.graph, node, outer), is_host)
 
+    native = plan.switching.native
     return FabricConfig(
         seed=plan.spec.seed,
         dilation=plan.dilation,
@@ -35,16 +44,38 @@ def fabric_config(plan: Plan, outer: str) -> FabricConfig:
             for link in plan.graph.links
             if plan.drivers[link.cable] == "netcore"
         ),
-        spray=plan.spec.routing.kind == "spray",
+        switches=tuple(
+            _switch(name, switch, programs[switch.program], derive(plan.spec.seed, "switch", name))
+            for name, switch in native.items()
+        ),
+        plan=str(plan_file) if native else None,
+        controller=controller if native else None,
+        nic_priorities=any(program.sets_priority for program in programs.values()),
+        spray=plan.spec.routing.kind == "spray" and not native,
     )
 
 
-def start_fabric(plan: Plan, state: RunState, control: Path, log: Path, outer: str) -> processes.Child:
+def _switch(name: str, switch: NativeSwitch, program: CompiledProgram, seed: int) -> SwitchConfig:
+    buffer, pfc = switch.buffer, switch.pfc
+    mask = sum(1 << priority for priority in pfc.priorities) if pfc else 0
+    return SwitchConfig(
+        name,
+        str(program.object),
+        str(program.json),
+        seed,
+        scheduler=switch.scheduler,
+        buffer=(buffer.shared_bytes, buffer.alpha, buffer.headroom_bytes) if buffer else None,
+        pfc=(mask, pfc.xoff_bytes, pfc.xon_bytes) if pfc else None,
+        trim_bytes=switch.trim_bytes,
+    )
+
+
+def start_fabric(config: FabricConfig, state: RunState, control: Path, log: Path, outer: str) -> processes.Child:
     """Start the fabric process; it says `ready` on the control socket when all its TAPs exist."""
-    config = state.directory / "fabric.json"
-    config.write_text(json.dumps(fabric_config(plan, outer).to_json()))
+    file = state.directory / "fabric.json"
+    file.write_text(json.dumps(config.to_json()))
     module = "testbed.emulation.fabric"
-    argv = [sys.executable, "-P", "-m", module, "--config", str(config), "--control", str(control)]
+    argv = [sys.executable, "-P", "-m", module, "--config", str(file), "--control", str(control)]
     return processes.start(state, "fabric", argv, log, namespace=outer)
 
 
@@ -108,4 +139,6 @@ def _flat(counters: FabricCounters) -> LinkCounters:
         measured_rate_bps=counters.measured_bps,
         late_p50_ns=counters.late_p50_ns,
         late_p99_ns=counters.late_p99_ns,
+        paused_ns=counters.paused_ns,
+        pfc_sent=counters.pfc_sent,
     )

@@ -7,7 +7,7 @@ same, but costs nothing until it is called.
 from subprocess import Popen
 from typing import Any
 
-from mininet.node import Host, Node
+from mininet.node import Host, Node, Switch
 
 from testbed.emulation import namespaces
 from testbed.emulation.commands import environment
@@ -60,3 +60,13 @@ class LazyShell(Node):  # type: ignore[misc]  # mininet has no types
 
 class PlannedHost(LazyShell, Host):  # type: ignore[misc]
     """A host of the plan."""
+
+
+class NativeSwitch(LazyShell, Switch):  # type: ignore[misc]
+    """A native switch of the plan. It lives in the fabric's memory, so that its interfaces are names only."""
+
+    def start(self, _controllers: Any) -> None:
+        """Nothing: the fabric has it, with its routes, before the first packet."""
+
+    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 - Mininet's name
+        """Nothing: it goes with the fabric."""

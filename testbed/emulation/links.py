@@ -68,6 +68,8 @@ class LinkCounters:
     measured_rate_bps: int | None = None
     late_p50_ns: int | None = None
     late_p99_ns: int | None = None
+    paused_ns: int = 0  # by PFC
+    pfc_sent: int = 0
 
 
 class LinkDriver(Protocol):

@@ -6,7 +6,7 @@ The objects describe what `testbed.emulation.network` makes in batches; building
 from mininet.net import Mininet
 from mininet.topo import Topo
 
-from testbed.emulation.hosts import LazyShell, PlannedHost
+from testbed.emulation.hosts import LazyShell, NativeSwitch, PlannedHost
 from testbed.emulation.interfaces import PREFIX_LENGTH
 from testbed.emulation.links import PlannedIntf, PlannedLink, namespace_of
 from testbed.emulation.switches import PlannedSwitch
@@ -22,13 +22,18 @@ class PlanTopo(Topo):  # type: ignore[misc]  # mininet has no types
             namespace = namespace_of(plan.graph, host, outer)
             self.addHost(host, namespace=namespace, ip=f"{address.ip}/{PREFIX_LENGTH}", mac=address.mac)
         for name in plan.graph.switches:
-            self.addSwitch(
-                name,
-                namespace=outer,
-                environment=environment,
-                dpid=f"{plan.switches[name].dpid:x}",
-                protocols="OpenFlow13",
-            )
+            dpid = f"{plan.switches[name].dpid:x}"
+            if plan.switching.kind == "native":
+                self.addSwitch(name, cls=NativeSwitch, namespace=outer, dpid=dpid)
+            else:
+                self.addSwitch(
+                    name,
+                    cls=PlannedSwitch,
+                    namespace=outer,
+                    environment=environment,
+                    dpid=dpid,
+                    protocols="OpenFlow13",
+                )
         for link in plan.graph.links[::2]:
             self.addLink(
                 link.source, link.target, port1=link.source_port, port2=link.target_port, cable=link.cable
@@ -41,9 +46,7 @@ class PlannedMininet(Mininet):  # type: ignore[misc]
     def __init__(self, plan: Plan, outer: str, environment: dict[str, str]) -> None:
         Mininet.inited = True  # its own set-up would change the whole machine's sysctls (fixLimits)
         topo = PlanTopo(plan=plan, outer=outer, environment=environment)
-        super().__init__(
-            topo=topo, host=PlannedHost, switch=PlannedSwitch, link=PlannedLink, intf=PlannedIntf, controller=None
-        )
+        super().__init__(topo=topo, host=PlannedHost, link=PlannedLink, intf=PlannedIntf, controller=None)
         for host in self.hosts:
             address = plan.addresses[host.name]
             host.intf().config(ip=address.ip, prefix_length=PREFIX_LENGTH)

@@ -1,8 +1,8 @@
 """One emulated network from a plan: the order in which it comes up, the roll-back if it does not, and the way down.
 
-Order: namespaces; controller, fabric and Open vSwitch (they start side by side); interfaces once the fabric has made
-its TAPs; bridges once the controller listens; then all flows confirmed, and everything read back. Building the object
-touches nothing; `start` does.
+Order: switch programs compiled; namespaces; controller, fabric and Open vSwitch (they start side by side); interfaces
+once the fabric has made its TAPs; bridges once the controller listens; then all flows confirmed, and everything read
+back. Native switches come with the fabric, and no Open vSwitch then. Building the object touches nothing; `start` does.
 """
 
 import json
@@ -18,10 +18,11 @@ from testbed.emulation import interfaces, namespaces, processes, scheduling
 from testbed.emulation.descriptors import closing_side_by_side
 from testbed.emulation.drops import host_drops as drops_at_hosts
 from testbed.emulation.drops import packet_socket_drops
-from testbed.emulation.fabric_client import FabricClient
-from testbed.emulation.fabric_driver import FabricDriver, start_fabric
+from testbed.emulation.fabric_client import FabricClient, SwitchCounters
+from testbed.emulation.fabric_driver import FabricDriver, fabric_config, start_fabric
 from testbed.emulation.links import LinkCounters, LinkDriver
 from testbed.emulation.mininet_network import PlannedMininet
+from testbed.emulation.programs import compile_programs
 from testbed.emulation.state import RunState
 from testbed.emulation.switches import OpenVSwitch
 from testbed.emulation.tc import TcDriver
@@ -32,7 +33,7 @@ from testbed.resources import shared_folder
 from testbed.run.channel import Channel, Hub
 from testbed.topology.graph import LinkParameters
 
-CONTROLLER_PORT = 6653  # IANA's for OpenFlow
+_CONTROLLER = "127.0.0.1", 6653  # IANA's port for OpenFlow
 _CHILD_START_S = 15.0
 _INSTALL_S = 30.0
 _POLL_S = 0.05
@@ -42,6 +43,7 @@ _POLL_S = 0.05
 class SetupTimes:
     """How long the steps of bringing a network up took, in seconds of real time."""
 
+    programs_s: float = 0.0
     namespaces_s: float = 0.0
     daemons_s: float = 0.0
     interfaces_s: float = 0.0
@@ -59,14 +61,15 @@ class EmulatedNetwork:
     """The network of one run. A context manager: up inside, down after."""
 
     def __init__(self, plan: Plan, state: RunState, logs: Path, *, controller: bool = True) -> None:
-        """`controller=False` leaves the switches without one (and without flows)."""
+        """`controller=False` leaves the switches without one: Open vSwitch's without flows."""
         self.plan = plan
         self.state = state
         self.outer = namespaces.outer_name(state.run_id)
         self.mismatches: list[str] = []  # what reads back differently from what was asked, after `start`
         self._logs = logs
-        self._with_controller = controller
-        self._openvswitch = OpenVSwitch(state, logs, self.outer, plan.datapath or "user")
+        self._plan_file = state.directory / "plan.json"
+        self._app = plan.switching.controller if controller else None
+        self._openvswitch = OpenVSwitch(state, logs, self.outer, plan.datapath) if plan.datapath else None
         self._tc = TcDriver(plan, self.outer)
         self._links: FabricDriver | None = None
         self._hub: Hub | None = None
@@ -113,40 +116,48 @@ class EmulatedNetwork:
         return SetupTimes(**self._times)
 
     def _start(self) -> None:
+        self._plan_file.write_text(json.dumps(to_json(self.plan)))
+        with self._step("programs_s", "compiling the switch programs"):
+            asked = (switch.program for switch in self.plan.switching.native.values())
+            programs = compile_programs(asked, self.state.directory / "programs")
         scheduling.go_first(self.plan.datapath)
-        (self.state.directory / "plan.json").write_text(json.dumps(to_json(self.plan)))
         with self._step("namespaces_s", "making the namespaces"):
             names = (self.outer, *(self.netns(host) for host in self.plan.graph.hosts))
             self.state.add_namespaces(names)
             namespaces.create(names)
         with self._step("daemons_s", "starting the controller, the fabric and Open vSwitch"):
             self._hub = Hub(self.state.directory / "control.sock")
-            if self._with_controller:
-                self._controller = self._start_controller()
+            if self._app is not None:
+                self._controller = self._start_controller(self._app)
             if "netcore" in self.plan.drivers:
-                log = self._logs / "fabric.log"
-                self._fabric = start_fabric(self.plan, self.state, self.hub.path, log, self.outer)
-            self._openvswitch.start()
+                listens = _CONTROLLER if self._app is not None else None
+                config = fabric_config(self.plan, self.outer, self._plan_file, programs, listens)
+                self._fabric = start_fabric(config, self.state, self.hub.path, self._logs / "fabric.log", self.outer)
+            if self._openvswitch is not None:
+                self._openvswitch.start()
         with self._step("interfaces_s", "making and configuring the interfaces"):
             interfaces.make_veths(self.plan, self.outer)
             if self._fabric is not None:
                 self._links = FabricDriver(self.plan, self._await_event(self._fabric, "ready", _CHILD_START_S))
             interfaces.configure_hosts(self.plan, self.outer)
-            interfaces.configure_switch_ports(self.plan, self.outer)
-            self._net = PlannedMininet(self.plan, self.outer, self._openvswitch.environment)
+            environment = self._openvswitch.environment if self._openvswitch is not None else {}
+            if self._openvswitch is not None:
+                interfaces.configure_switch_ports(self.plan, self.outer)
+            self._net = PlannedMininet(self.plan, self.outer, environment)
         with self._step("bridges_s", "making the bridges"):
-            target = None
             if self._controller is not None:
                 self._await_event(self._controller, "listening", _CHILD_START_S)
-                target = f"tcp:127.0.0.1:{CONTROLLER_PORT}"
-            self._openvswitch.add_bridges(self.plan, target)
+            if self._openvswitch is not None:
+                target = "tcp:{}:{}".format(*_CONTROLLER) if self._controller is not None else None
+                self._openvswitch.add_bridges(self.plan, target)
         with self._step("shaping_s", "shaping the links"):
             self._tc.configure()  # only now, as Open vSwitch clears the queueing disciplines of a port it takes in
         with self._step("flows_s", "installing the flows"):
             if self._controller is not None:
                 self._await_event(self._controller, "installed", _INSTALL_S)
         with self._step("read_back_s", "reading everything back"):
-            self.mismatches += self._openvswitch.missing_ports(self.plan)
+            if self._openvswitch is not None:
+                self.mismatches += self._openvswitch.missing_ports(self.plan)
             self.mismatches += self.read_back()
 
     def stop(self) -> list[str]:
@@ -164,7 +175,7 @@ class EmulatedNetwork:
         if self._hub is not None:
             attempt("control channels", self._hub.close)
         attempt("controller", lambda: processes.stop_all([self._controller] if self._controller else [], leaving=True))
-        attempt("Open vSwitch", self._openvswitch.stop)
+        attempt("Open vSwitch", self._openvswitch.stop if self._openvswitch is not None else lambda: None)
         attempt("fabric", self._stop_fabric)
         attempt("processes left in the namespaces", self._end_strangers)
         attempt("namespaces", lambda: namespaces.delete(self.state.record.namespaces))
@@ -174,7 +185,8 @@ class EmulatedNetwork:
 
     def check(self) -> None:
         """Raise RunFailed if Open vSwitch has died."""
-        self._openvswitch.check()
+        if self._openvswitch is not None:
+            self._openvswitch.check()
 
     def set_link(self, index: int, parameters: LinkParameters) -> None:
         """Change a directed link (by its index in the graph) while packets flow; model time."""
@@ -194,6 +206,10 @@ class EmulatedNetwork:
         """Counters of all directed links by index, real time."""
         drivers: list[LinkDriver] = [self._tc, *([self._links] if self._links else [])]
         return {index: counters for driver in drivers for index, counters in driver.counters().items()}
+
+    def switch_counters(self) -> tuple[SwitchCounters, ...]:
+        """Counters of the native switches, of which a network with Open vSwitch has none."""
+        return self._links.client.switches() if self._links is not None else ()
 
     def mark(self) -> None:
         """Forget highest queues, measured rates and lateness, so that the next counters tell of what follows."""
@@ -217,6 +233,9 @@ class EmulatedNetwork:
             drops |= self._links.unmodelled_drops()
         if self.plan.datapath == "user":
             drops |= packet_socket_drops(self.outer)
+        for switch in self.switch_counters():
+            if lost := switch.packets.get("dropped_memory"):
+                drops[f"{switch.name}: no memory for a packet"] = lost
         return drops
 
     def capture(self, node: str, port: int, path: Path, snap_bytes: int) -> None:
@@ -242,16 +261,16 @@ class EmulatedNetwork:
     def _driver(self, cable: int) -> LinkDriver:
         return self._tc if self.plan.drivers[cable] == "tc" else self._in_fabric
 
-    def _start_controller(self) -> processes.Child:
+    def _start_controller(self, app: str) -> processes.Child:
         return processes.start(
             self.state,
             "controller",
             [
                 sys.executable, str(shared_folder("controller") / "runner.py"),
-                "--app", self.plan.switching.controller or "ecmp",
-                "--plan", str(self.state.directory / "plan.json"),
+                "--app", app,
+                "--plan", str(self._plan_file),
                 "--control", str(self.hub.path),
-                "--port", str(CONTROLLER_PORT),
+                "--port", str(_CONTROLLER[1]),
             ],
             self._logs / "controller.log",
             namespace=self.outer,

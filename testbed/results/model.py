@@ -83,7 +83,11 @@ class BusFactor(Part):
 
 
 class Packets(Part):
-    """Wire packets of the job at hosts: sent + duplicated = received + drops + in_flight."""
+    """Wire packets of the job at hosts: sent + duplicated = received + drops + in_flight.
+
+    dropped_program: what switch programs took out of the network. trimmed: cut by switches, and either received, or
+    dropped again (as corrupt by receivers that cannot use them).
+    """
 
     sent: int
     received: int
@@ -94,6 +98,8 @@ class Packets(Part):
     in_flight: int
     retransmitted: int
     ecn_marked: int
+    dropped_program: int = 0
+    trimmed: int = 0
 
 
 class Background(Part):

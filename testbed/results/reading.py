@@ -7,7 +7,7 @@ not as it should be is a UsageError that names the file.
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -112,15 +112,20 @@ def _read_result(path: Path) -> Result:
 
 
 def _read_table(path: Path, kind: type[_Row]) -> Iterator[_Row]:
-    """Rows of a table; none if it was never written. Columns that are not known are passed over."""
+    """Rows of a table; none if it was never written.
+
+    Columns that are not known are passed over; those with a default may be missing, for they came later.
+    """
     if not path.is_file():
         return
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):
         del lines[-1]
     rows = csv.DictReader(lines)
-    converters = {field.name: _CONVERTERS[field.type] for field in fields(kind)}
-    missing = [name for name in converters if name not in (rows.fieldnames or ())]
+    there = rows.fieldnames or ()
+    wanted = [field for field in fields(kind) if field.name in there or field.default is MISSING]
+    converters = {field.name: _CONVERTERS[field.type] for field in wanted}
+    missing = [name for name in converters if name not in there]
     if missing and lines:
         raise UsageError(f"{path} has no column {missing[0]}", hint="another Testbed wrote it, or it was edited")
     for row in rows:

@@ -58,15 +58,17 @@ class LinkRow:
     measured_rate_bps: int | None  # of back-to-back departures; None where there were too few
     late_p50_ns: int | None  # departure later than modelled
     late_p99_ns: int | None
+    paused_ns: int = 0  # how long PFC kept a priority from being served, all priorities together
+    pfc_sent: int = 0  # pause and resume frames
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchRow:
-    """A port or flow counter of a switch at the end: the columns of `switches.csv`, in order."""
+    """A counter of a switch at the end: the columns of `switches.csv`, in order."""
 
     switch: str
-    kind: str  # "port" or "flow"
-    name: str  # interface, or the entry's prefix
+    kind: str  # "port", "flow", or "program" (of a native switch)
+    name: str  # interface, the entry's prefix, or what became of packets
     packets: int
     bytes: int
     dropped: int
@@ -85,11 +87,13 @@ class PacketTotals:
     in_flight: int = 0
     retransmitted: int = 0
     ecn_marked: int = 0
+    dropped_program: int = 0
+    trimmed: int = 0
 
     @property
     def balance(self) -> int:
         """sent + duplicated - received - drops - in_flight; 0 if every packet is accounted for."""
-        drops = self.dropped_queue + self.dropped_loss + self.dropped_corrupt
+        drops = self.dropped_queue + self.dropped_loss + self.dropped_corrupt + self.dropped_program
         return self.sent + self.duplicated - self.received - drops - self.in_flight
 
 

@@ -1,15 +1,25 @@
 """The books of the measured part: all counters, read when it begins and when it ends; what must balance in between."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from testbed.emulation.drops import CHECKSUM_WRONG, PORT_WITHOUT_LISTENER, RECEIVE_BUFFER_FULL
+from testbed.emulation.fabric_client import SwitchCounters
 from testbed.emulation.links import LinkCounters
 from testbed.emulation.network import EmulatedNetwork
 from testbed.errors import RunFailed
 from testbed.results.samples import SwitchRow
 from testbed.run.conductor import Conductor
-from testbed.run.counting import Tally, frames_from_hosts, link_rows, packet_totals, peak, risen
+from testbed.run.counting import (
+    Tally,
+    frames_from_hosts,
+    link_rows,
+    native_rows,
+    packet_totals,
+    peak,
+    program_counts,
+    risen,
+)
 from testbed.run.iterations import Measured
 
 _QUIESCE_LIMIT_S = 10.0
@@ -29,11 +39,13 @@ class Books:
         self._links: dict[int, LinkCounters] = {}
         self._drops: dict[str, int] = {}
         self._switches: tuple[SwitchRow, ...] = ()
+        self._programs: tuple[SwitchCounters, ...] = ()
         self._peaks: dict[int, LinkCounters] = {}  # each link's gauges, the highest of all iterations
 
     def open(self) -> None:
         """The network is empty: what is counted from here on is the measured part."""
-        self._switches = self._switch_rows()
+        self._programs = self._network.switch_counters()
+        self._switches = self._switch_rows(self._programs)
         self._links = dict(self._network.link_counters())
         self._drops = self._network.host_drops()
         self._network.mark()
@@ -74,7 +86,8 @@ class Books:
     def close(self, measured: Measured) -> Tally:
         """The sums of the measured part."""
         plan, tally = self._plan, self.links_only()
-        tally.switches = self._switch_rows()
+        programs = self._network.switch_counters()
+        tally.switches = self._switch_rows(programs)
         drops = {k: v - self._drops.get(k, 0) for k, v in self._network.host_drops().items()}
         tally.unmodelled_drops = {where: n for where, n in drops.items() if n and not self._expected(where)}
         before = {(row.switch, row.kind, row.name): row.dropped for row in self._switches}
@@ -95,7 +108,9 @@ class Books:
             at_hosts=at_hosts,
             in_flight=self._network.in_flight(),
             bad_checksums=self._bad_checksums(drops, ranks),
-            unreachable=0 if plan.spec.traffic else sum(dropped.values()) - missed,
+            # Native switches tell the job's own drops.
+            unreachable=0 if plan.spec.traffic or programs else sum(dropped.values()) - missed,
+            programs=program_counts(self._programs, programs),
         )
         tally.bytes_on_wire = frames_from_hosts(plan, tally.links, ranks, at_hosts=at_hosts)
         tally.payload_bytes = sum(row.received_bytes for row in measured.rows if not row.warmup)
@@ -129,7 +144,9 @@ class Books:
         dead = self._counted_at_hosts() and PORT_WITHOUT_LISTENER in where
         return CHECKSUM_WRONG in where or dead
 
-    def _switch_rows(self) -> tuple[SwitchRow, ...]:
+    def _switch_rows(self, native: tuple[SwitchCounters, ...]) -> tuple[SwitchRow, ...]:
+        if native:
+            return _sorted(native_rows(native, self._network.link_counters(), self._plan.graph))
         controller = next((c for c in self._network.hub.channels if c.hello["hello"] == "controller"), None)
         if controller is None:
             return ()
@@ -138,4 +155,8 @@ class Books:
         except RunFailed as error:
             self._conductor.lost.append(f"controller ({error.message})")
             return ()
-        return tuple(sorted((SwitchRow(**row) for row in rows), key=lambda row: (row.switch, row.kind, row.name)))
+        return _sorted(SwitchRow(**row) for row in rows)
+
+
+def _sorted(rows: Iterable[SwitchRow]) -> tuple[SwitchRow, ...]:
+    return tuple(sorted(rows, key=lambda row: (row.switch, row.kind, row.name)))

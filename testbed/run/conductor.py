@@ -147,13 +147,13 @@ class Conductor:
             raise RunFailed(f"{channel.name} failed: {message.get('reason')}")
         if event is None and "id" in message:
             self._answers[channel, message["id"]] = message
-        elif channel.hello["hello"] == "controller":
-            self._heed_controller(event, message)
+        elif channel.hello["hello"] in ("controller", "fabric"):
+            self._heed_switches(event, message)
         elif event is not None:
             self.notices[event].append((channel, message))
 
-    def _heed_controller(self, event: str | None, message: Message) -> None:
-        """What it says of the network goes into the verdict or beside it."""
+    def _heed_switches(self, event: str | None, message: Message) -> None:
+        """What is said of the network by whoever sets the routes goes into the verdict or beside it."""
         if event == "switch-lost":
             self.lost.append(f"switch {message['switch']} (the controller lost it)")
         elif event == "refused":

@@ -1,14 +1,20 @@
 """From counters before and after the measured part to rows and totals, in model units; what does not balance shows."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from testbed.emulation.links import LinkCounters
+from testbed.emulation.fabric_client import SwitchCounters
+from testbed.emulation.links import LinkCounters, interface
 from testbed.plan.model import Plan
 from testbed.results.samples import LinkRow, PacketTotals, SwitchRow
 from testbed.run.channel import Message
+from testbed.topology.graph import Graph
 
 _FCS_BYTES = 4
+_JOB = "job_"
+# Of what a native switch counts: packets that its program took out of the network, for good or for a controller.
+PROGRAM_DROPS = ("dropped_program", "dropped_port", "dropped_passes", "dropped_punt", "punted")
 
 
 @dataclass(slots=True)
@@ -67,6 +73,7 @@ def _link_row(plan: Plan, index: int, before: LinkCounters, after: LinkCounters,
         measured_rate_bps=None if peaks.measured_rate_bps is None else peaks.measured_rate_bps * dilation,
         late_p50_ns=None if peaks.late_p50_ns is None else peaks.late_p50_ns // dilation,
         late_p99_ns=None if peaks.late_p99_ns is None else peaks.late_p99_ns // dilation,
+        paused_ns=rise("paused_ns") // dilation,
     )
 
 
@@ -91,6 +98,7 @@ _RISING = (
     "job_corrupted",
     "job_duplicated",
     "job_ecn_marked",
+    "pfc_sent",
 )
 
 
@@ -103,30 +111,63 @@ def packet_totals(
     in_flight: int,
     bad_checksums: int,
     unreachable: int,
+    programs: Mapping[str, int],
 ) -> PacketTotals:
     """The job's wire packets.
 
     ranks: how much each counter of the ranks rose, summed. at_hosts: the hosts' own links count instead, what entered
     the network and what was handed over. unreachable: dropped by switches that have no way left, on purpose.
-    bad_checksums: dropped at hosts for their UDP checksum, before an ICRC could be looked at.
+    bad_checksums: dropped at hosts for their UDP checksum, before an ICRC could be looked at. programs: what native
+    switches' programs did to the job's packets (`program_counts`).
     """
     links = list(links)
     sent, received = ranks.get("sent_packets", 0), ranks.get("received_packets", 0)
-    corrupt = ranks.get("corrupt_packets", 0) + bad_checksums
+    # Malformed ones are what switches trimmed; from anywhere else none comes.
+    corrupt = ranks.get("corrupt_packets", 0) + ranks.get("malformed_packets", 0) + bad_checksums
     if at_hosts:
         sent, received = _entered(plan, links), _handed_over(plan, links)
         corrupt = 0  # that is thrown away after it was handed over
     return PacketTotals(
         sent=sent,
         received=received,
-        duplicated=sum(row.job_duplicated for row in links),
+        duplicated=sum(row.job_duplicated for row in links) + programs.get("duplicated", 0),
         dropped_queue=sum(row.job_dropped_queue for row in links),
         dropped_loss=sum(row.job_dropped_loss + row.job_dropped_down for row in links) + unreachable,
         dropped_corrupt=corrupt,
         in_flight=in_flight,
         retransmitted=ranks.get("retransmitted_packets", 0),
         ecn_marked=sum(row.job_ecn_marked for row in links),
+        dropped_program=sum(programs.get(name, 0) for name in PROGRAM_DROPS),
+        trimmed=programs.get("trimmed", 0),
     )
+
+
+def program_counts(before: Iterable[SwitchCounters], after: Iterable[SwitchCounters]) -> dict[str, int]:
+    """What native switches did to the job's packets between two readings, summed, named as by `Fabric`."""
+    total: Counter[str] = Counter()
+    for counters, sign in ((before, -1), (after, 1)):
+        for switch in counters:
+            for name, value in switch.packets.items():
+                total[name.removeprefix(_JOB)] += sign * value if name.startswith(_JOB) else 0
+    return dict(total)
+
+
+def native_rows(switches: Iterable[SwitchCounters], links: Mapping[int, LinkCounters], graph: Graph) -> list[SwitchRow]:
+    """The rows of native switches: what came in by each port, what each route and each program did."""
+    rows = []
+    for switch in switches:
+        for link in graph.links_from(switch.name):
+            inward, outward = links[link.index ^ 1], links[link.index]
+            dropped = outward.dropped_queue + outward.dropped_loss + outward.dropped_down
+            name = interface(switch.name, link.source_port)
+            rows.append(SwitchRow(switch.name, "port", name, inward.packets, inward.bytes, dropped))
+        for prefix, route in switch.routes.items():
+            rows.append(SwitchRow(switch.name, "flow", prefix, route.packets, route.bytes, route.dropped))
+        for name, count in switch.packets.items():
+            if not name.startswith(_JOB):
+                dropped = count if name.startswith("dropped_") else 0
+                rows.append(SwitchRow(switch.name, "program", name, count, 0, dropped))
+    return rows
 
 
 def frames_from_hosts(plan: Plan, links: Iterable[LinkRow], ranks: Mapping[str, int], *, at_hosts: bool) -> int:

@@ -5,7 +5,17 @@ from typing import Any
 
 from testbed.emulation.commands import in_parallel, output_of
 from testbed.emulation.network import EmulatedNetwork
-from testbed.plan.model import Address, Datapath, Entry, LinkDriver, Plan, Prediction, SwitchPlan
+from testbed.plan.model import (
+    Address,
+    Datapath,
+    Entry,
+    LinkDriver,
+    NativeSwitch,
+    Plan,
+    Prediction,
+    Switching,
+    SwitchPlan,
+)
 from testbed.spec.model import Spec, TopologySpec
 from testbed.topology import build
 from testbed.topology.graph import Graph, LinkParameters
@@ -20,10 +30,11 @@ def small_plan(
     delay_ns: int = 0,
     queue_bytes: int = 262_144,
     dilation: int = 1,
-    controller: str = "ecmp",
+    controller: str | None = "ecmp",
+    native: NativeSwitch | None = None,
     **topology: Any,
 ) -> Plan:
-    """A plan with one shortest path from everywhere to every host."""
+    """A plan with one shortest path from everywhere to every host; `native`: what all switches are."""
     graph = build(
         TopologySpec(kind=kind, **topology),
         LinkParameters(rate_bps=rate_bps, delay_ns=delay_ns, queue_bytes=queue_bytes),
@@ -42,13 +53,16 @@ def small_plan(
         for n, name in enumerate(graph.switches, start=1)
     }
     return Plan(
-        spec=Spec(name="small", topology=TopologySpec(kind=kind, **topology), switches={"controller": controller}),
+        spec=Spec(name="small", topology=TopologySpec(kind=kind, **topology)),
         graph=graph,
         addresses=addresses,
         switches=switches,
         alternates=(),
         placement=(),
-        datapath=datapath,
+        switching=Switching(
+            "native" if native else "ovs", controller, dict.fromkeys(graph.switches, native) if native else {}
+        ),
+        datapath=None if native else datapath,
         drivers=(driver,) * (len(graph.links) // 2),
         dilation=dilation,
         prediction=Prediction(0, 0, 0, 0, 0.0),

@@ -5,7 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from testbed.plan.model import Address, Plan, Prediction
+from testbed.plan.model import Address, Plan, Prediction, Switching
 from testbed.results.model import Result
 from testbed.results.result import make_result
 from testbed.results.rundir import RunDirectory
@@ -42,6 +42,7 @@ def a_plan(spec: Spec, *, bound_ns: int = 800_000, dilation: int = 10) -> Plan:
         switches={},
         alternates=(),
         placement=hosts,
+        switching=Switching("ovs", "ecmp", {}),
         datapath="user",
         drivers=("netcore",) * RANKS,
         dilation=dilation,

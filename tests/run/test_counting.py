@@ -25,6 +25,7 @@ def totals(
     in_flight: int = 0,
     bad_checksums: int = 0,
     unreachable: int = 0,
+    programs: dict[str, int] | None = None,
     **ranks: int,
 ) -> PacketTotals:
     return packet_totals(
@@ -35,6 +36,7 @@ def totals(
         in_flight=in_flight,
         bad_checksums=bad_checksums,
         unreachable=unreachable,
+        programs=programs or {},
     )
 
 

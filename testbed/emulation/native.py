@@ -1,0 +1,204 @@
+"""Native switches inside the fabric process: instances of compiled programs, and the routes on their tables.
+
+Without a controller the routes are the plan's, and while cables are down the alternates that the plan has for them, by
+the very rule that the controller follows (`controller/routes.py`). With one, OpenFlow agents do what it says.
+"""
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from testbed.dataplane.bmv2json import Program, read_json
+from testbed.dataplane.forwarding import Forwarding
+from testbed.dataplane.native.control import Control
+from testbed.dataplane.native.loader import ProgramTable, load_program
+from testbed.emulation.fabric_client import FabricConfig, FabricLink, SwitchConfig
+from testbed.netcore import Fabric
+from testbed.openflow import Agents, AgentSwitch, Port, PortCounters
+from testbed.resources import shared_folder
+from testbed.routing.model import Entry
+
+
+class Routes(Protocol):
+    """`controller/routes.py`: what each switch should have installed."""
+
+    names: Mapping[int, str]  # by datapath id
+    salts: Mapping[str, int]
+
+    def foresaw(self, down: set[int]) -> bool: ...
+
+    def entries(self, switch: str, down: set[int]) -> Mapping[str, Any]: ...
+
+
+def read_routes(plan: Path) -> Routes:
+    """The controller's reading of a `plan.json`; it keeps the code, as it also runs where Testbed is not installed."""
+    spec = spec_from_file_location("testbed_controller_routes", shared_folder("controller") / "routes.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    routes: Routes = module.Routes.read(plan)
+    return routes
+
+
+class NativeSwitches:
+    """The native switches of one fabric. Raises ValueError, OSError or TestbedError for a program that will not do."""
+
+    def __init__(self, fabric: Fabric, config: FabricConfig, report: Callable[..., None]) -> None:
+        self._fabric = fabric
+        self._report = report
+        self._config = config
+        self._alone = threading.Lock()  # who holds the fabric
+        self._loaded: dict[str, tuple[ctypes.CDLL, ProgramTable, Program]] = {}  # as long as the fabric lives
+        self._numbers: dict[str, int] = {}
+        self._down: set[int] = set()
+        self._agents: Agents | None = None
+        self.forwarding: dict[str, Forwarding] = {}
+        for switch in config.switches:
+            self._add(switch)
+        if config.switches:
+            assert config.plan is not None
+            self._routes = read_routes(Path(config.plan))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._numbers
+
+    def add_port(self, switch: str, number: int) -> int:
+        """Give a switch a port in memory; returns its index."""
+        return self._fabric.add_switch_port(self._numbers[switch], number)
+
+    def set_up(self) -> None:
+        """Once all ports and links are there, and before packets move: queues, salts, and routes if they are ours."""
+        if not self._numbers:
+            return
+        for switch in self._config.switches:
+            self._fabric.configure_switch(
+                self._numbers[switch.name],
+                scheduler=switch.scheduler,
+                buffer=switch.buffer,
+                pfc=switch.pfc,
+                trim=switch.trim_bytes,
+            )
+            self.forwarding[switch.name].set_salt(self._routes.salts[switch.name])
+        self._fabric.nic_priorities(self._config.nic_priorities)
+        if self._config.controller is None:
+            self._follow_plan()
+
+    def start(self) -> None:
+        """Connect to the controller, if there is one. Packets move already."""
+        if self._config.controller is not None:
+            dpids = {name: dpid for dpid, name in self._routes.names.items()}
+            switches = [self._as_seen(switch, dpids[switch.name]) for switch in self._config.switches]
+            self._agents = Agents(switches, self, self._config.controller)
+            self._agents.start()
+
+    def stop(self) -> None:
+        """Leave the controller. Twice is fine."""
+        if self._agents is not None:
+            self._agents.stop()
+            self._agents = None
+
+    def cable_changed(self, cable: int, *, up: bool) -> None:
+        """Switches see at once that a cable was cut or mended."""
+        ends = [link.source for link in self._links_of(cable) if link.source.node in self._numbers]
+        if self._agents is not None:
+            for end in ends:
+                self._agents.port_changed(end.node, end.port, up=up)
+        elif len(ends) == 2:  # a host's only cable leaves nothing to choose
+            (self._down.discard if up else self._down.add)(cable)
+            with self.held():
+                self._follow_plan()
+            self._report("links", down=sorted(self._down), foreseen=self._routes.foresaw(self._down))
+
+    def counters(self) -> list[dict[str, Any]]:
+        """Each switch's name, its packets' counts, and those of its routes by prefix."""
+        if not self._numbers:
+            return []
+        with self.held():
+            return [
+                {
+                    "name": name,
+                    "packets": self._fabric.switch_counters(self._numbers[name]),
+                    "routes": {prefix: asdict(traffic) for prefix, traffic in forwarding.traffic().items()},
+                }
+                for name, forwarding in self.forwarding.items()
+            ]
+
+    # -- what the agents ask (testbed.openflow.Datapath) -----------------------------------------------------------
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No packet moves inside: tables may be read and changed, and all changes are one."""
+        with self._alone:
+            self._fabric.hold()
+            try:
+                yield
+            finally:
+                self._fabric.release()
+
+    def port_counters(self, switch: str) -> Mapping[int, PortCounters]:
+        counts: dict[int, dict[str, int]] = {}
+        for link, (every, _, _) in zip(self._config.links, self._fabric.counters(), strict=True):
+            dropped = every["dropped_queue"] + every["dropped_loss"] + every["dropped_down"]
+            if link.source.node == switch:
+                sent = {"sent_packets": every["packets"], "sent_bytes": every["bytes"], "sent_dropped": dropped}
+                counts.setdefault(link.source.port, {}).update(sent)
+            elif link.target.node == switch:
+                received = {"received_packets": every["packets"], "received_bytes": every["bytes"]}
+                counts.setdefault(link.target.port, {}).update(received)
+        return {port: PortCounters(**count) for port, count in counts.items()}
+
+    def send_out(self, switch: str, port: int, frame: bytes) -> None:
+        self._fabric.send_out(self._numbers[switch], port, frame)
+
+    def inject(self, switch: str, port: int, frame: bytes) -> None:
+        self._fabric.inject(self._numbers[switch], port, frame)
+
+    def punted(self) -> Sequence[tuple[str, int, bytes]]:
+        names = {number: name for name, number in self._numbers.items()}
+        return [(names[switch], port, frame) for switch, port, frame in self._fabric.punted()]
+
+    # --------------------------------------------------------------------------------------------------------------
+
+    def _add(self, config: SwitchConfig) -> None:
+        if config.object not in self._loaded:
+            self._loaded[config.object] = (*load_program(Path(config.object)), read_json(Path(config.json)))
+        _, table, program = self._loaded[config.object]
+        number = self._numbers[config.name] = self._fabric.add_switch(ctypes.addressof(table), config.seed)
+        control = Control(program, table, self._fabric.switch_instance(number))
+        self.forwarding[config.name] = Forwarding(control, config.name)
+
+    def _follow_plan(self) -> None:
+        """Have on every switch what should be there while these cables are down."""
+        for name, forwarding in self.forwarding.items():
+            wanted = self._routes.entries(name, self._down).values()
+            forwarding.replace(Entry(each.prefix, each.kind, each.ports) for each in wanted)
+
+    def _links_of(self, cable: int) -> list[FabricLink]:
+        return [link for link in self._config.links if link.index // 2 == cable]
+
+    def _as_seen(self, config: SwitchConfig, dpid: int) -> AgentSwitch:
+        """A switch as its controller sees it."""
+        forwarding = self.forwarding[config.name]
+        ports = tuple(
+            Port(
+                link.source.port,
+                link.source.interface,
+                _mac(dpid, link.source.port),
+                link.parameters.rate_bps,
+            )
+            for link in self._config.links
+            if link.source.node == config.name
+        )
+        kind: Literal["ecmp", "spray"] = "ecmp" if forwarding.salted else "spray"
+        return AgentSwitch(config.name, dpid, Path(config.object).stem, kind, ports, forwarding)
+
+
+def _mac(dpid: int, port: int) -> str:
+    """A port's address, which no packet carries: locally administered, the switch and the port."""
+    return ":".join(f"{byte:02x}" for byte in (0x0253 << 32 | (dpid & 0xFFFF) << 16 | port).to_bytes(6, "big"))

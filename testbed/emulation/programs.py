@@ -1,0 +1,36 @@
+"""The switch programs of a plan, compiled before anything is made: the fabric only loads them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledProgram:
+    """A program's shared object and BMv2 JSON, and whether it ever gives packets a priority."""
+
+    object: Path
+    json: Path
+    sets_priority: bool
+
+
+def compile_programs(names: Iterable[str], folder: Path) -> Mapping[str, CompiledProgram]:
+    """Compile each program, as a plan names it, unless the cache has it; BMv2 JSON goes into `folder`, which is made.
+
+    Raises UsageError for a program that is not there or cannot run, MachineLacks without a C compiler.
+    """
+    # Only here: the compiler is not small, and most networks have no programs.
+    from testbed.dataplane.bmv2json import program_of
+    from testbed.dataplane.native.build import build_program
+    from testbed.dataplane.programs import document_of, path_of, sets_priority
+
+    compiled = {}
+    for number, name in enumerate(dict.fromkeys(names)):
+        path = path_of(name)
+        target = folder / f"{number}-{path.stem}.json"
+        folder.mkdir(exist_ok=True)
+        target.write_text(json.dumps(document_of(path)))
+        program = program_of(json.loads(target.read_text()), path.stem)
+        compiled[name] = CompiledProgram(build_program(program), target, sets_priority(program))
+    return compiled

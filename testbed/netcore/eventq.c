@@ -46,12 +46,9 @@ bool eventq_attach(struct eventq *queue, size_t events)
     return true;
 }
 
-void eventq_schedule(struct eventq *queue, struct event *event, int64_t at_ns)
+/* Move a hole up to where `entry` belongs, and put it there. */
+static void rise(struct eventq_heap *heap, size_t hole, struct eventq_entry entry)
 {
-    struct eventq_heap *heap = event->inward ? &queue->inward : &queue->outward;
-    struct eventq_entry entry = {at_ns, queue->scheduled++, event};
-    assert(heap->count < queue->attached);
-    size_t hole = heap->count++;
     while (hole > 0) {
         size_t parent = (hole - 1) / ARITY;
         if (!before(&entry, &heap->entries[parent]))
@@ -62,11 +59,9 @@ void eventq_schedule(struct eventq *queue, struct event *event, int64_t at_ns)
     heap->entries[hole] = entry;
 }
 
-static struct eventq_entry pop(struct eventq_heap *heap)
+/* The same downwards. */
+static void sink(struct eventq_heap *heap, size_t hole, struct eventq_entry entry)
 {
-    struct eventq_entry top = heap->entries[0];
-    struct eventq_entry last = heap->entries[--heap->count];
-    size_t hole = 0;
     for (;;) {
         size_t first = hole * ARITY + 1, least = first;
         if (first >= heap->count)
@@ -75,12 +70,43 @@ static struct eventq_entry pop(struct eventq_heap *heap)
         for (size_t child = first + 1; child < end; child++)
             if (before(&heap->entries[child], &heap->entries[least]))
                 least = child;
-        if (!before(&heap->entries[least], &last))
+        if (!before(&heap->entries[least], &entry))
             break;
         heap->entries[hole] = heap->entries[least];
         hole = least;
     }
-    heap->entries[hole] = last;
+    heap->entries[hole] = entry;
+}
+
+void eventq_schedule(struct eventq *queue, struct event *event, int64_t at_ns)
+{
+    struct eventq_heap *heap = event->inward ? &queue->inward : &queue->outward;
+    struct eventq_entry entry = {at_ns, queue->scheduled++, event};
+    assert(heap->count < queue->attached);
+    rise(heap, heap->count++, entry);
+}
+
+void eventq_cancel(struct eventq *queue, const struct event *event)
+{
+    struct eventq_heap *heap = event->inward ? &queue->inward : &queue->outward;
+    size_t hole = 0;
+    while (hole < heap->count && heap->entries[hole].event != event)
+        hole++;
+    assert(hole < heap->count);
+    struct eventq_entry last = heap->entries[--heap->count];
+    if (hole == heap->count)
+        return;
+    if (hole > 0 && before(&last, &heap->entries[(hole - 1) / ARITY]))
+        rise(heap, hole, last);
+    else
+        sink(heap, hole, last);
+}
+
+static struct eventq_entry pop(struct eventq_heap *heap)
+{
+    struct eventq_entry top = heap->entries[0];
+    struct eventq_entry last = heap->entries[--heap->count];
+    sink(heap, 0, last);
     return top;
 }
 

@@ -48,6 +48,9 @@ bool eventq_attach(struct eventq *queue, size_t events);
 /* Fire `event` at `at_ns`. It must be attached and not scheduled already. */
 void eventq_schedule(struct eventq *queue, struct event *event, int64_t at_ns);
 
+/* Forget an event that is scheduled. It is searched for: this is for what happens seldom. */
+void eventq_cancel(struct eventq *queue, const struct event *event);
+
 /* The earliest instant at which something is due, or EVENTQ_NEVER. */
 int64_t eventq_next_ns(const struct eventq *queue);
 

@@ -1,6 +1,7 @@
 /* The Python type Fabric. What its methods do is told in __init__.pyi. */
 #include "module.h"
 
+#include "clock.h"
 #include "fabric.h"
 
 #include <errno.h>
@@ -159,7 +160,7 @@ static void apply_up(struct fabric *fabric, void *argument)
 {
     struct link_change *change = argument;
     (void)fabric;
-    link_set_up(change->link, change->up);
+    link_set_up(change->link, change->up, clock_monotonic_ns());
 }
 
 static PyObject *set_link_up(PyObject *self, PyObject *args)

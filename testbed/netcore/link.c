@@ -4,15 +4,11 @@
 
 #define NS_PER_S_AS_BITS (UINT64_C(8) * 1000000000)
 
-#define COUNT(link, packet, field, amount)                           \
-    do {                                                             \
-        (link)->counts[LINK_ALL].field += (amount);                  \
-        if ((packet)->flags & PACKET_JOB)                            \
-            (link)->counts[LINK_JOB].field += (amount);              \
-    } while (0)
+#define COUNT(link, packet, field, amount) LINK_COUNT(link, (packet)->flags, field, amount)
 
 static void on_service_end(struct event *event, int64_t at_ns);
 static void on_arrival(struct event *event, int64_t at_ns);
+static void on_reordered_arrival(struct event *event, int64_t at_ns);
 
 bool link_parameters_loss(struct link_parameters *parameters, double mean, double burst_packets)
 {
@@ -37,10 +33,11 @@ bool link_parameters_loss(struct link_parameters *parameters, double mean, doubl
 
 bool link_init(struct link *link, struct eventq *events, struct packet_pool *pool, uint64_t seed, uint64_t index)
 {
-    *link = (struct link){.events = events, .pool = pool, .service_end.fire = on_service_end};
+    *link = (struct link){
+        .events = events, .pool = pool, .service_end.fire = on_service_end, .arrival.fire = on_arrival};
     for (enum random_stream stream = 0; stream < RANDOM_STREAMS; stream++)
         link->keys[stream] = random_key(seed, stream, index);
-    return eventq_attach(events, 1);
+    return eventq_attach(events, 2);
 }
 
 void link_set(struct link *link, const struct link_parameters *parameters)
@@ -97,6 +94,8 @@ static double ecn_probability(const struct link *link, uint64_t queued)
 
 static bool lost(struct link *link)
 {
+    if (!link->parameters.to_bad && !link->bad)
+        return false;
     uint64_t chance = draw(link, RANDOM_LOSS);
     link->bad = link->bad ? !random_chance(chance, link->parameters.to_good)
                           : random_chance(chance, link->parameters.to_bad);
@@ -106,7 +105,7 @@ static bool lost(struct link *link)
 /* Flip one bit of the transport's payload; of a frame without one, a bit of what it has after the Ethernet header. */
 static void corrupt(struct link *link, struct packet *packet)
 {
-    const struct frame_layout *layout = &packet->layout;
+    const struct frame_layout *layout = packet_layout(packet);
     uint32_t from = ETHERNET_BYTES, to = packet->length;
     if (layout->transport) {
         from = layout->payload < layout->end ? layout->payload : layout->transport;
@@ -120,141 +119,203 @@ static void corrupt(struct link *link, struct packet *packet)
     COUNT(link, packet, corrupted, 1);
 }
 
+/* Have a packet arrive when it is due. */
+static void fly(struct link *link, struct packet *packet)
+{
+    if (link->parameters.reorder) {
+        packet->event.fire = on_reordered_arrival;
+        eventq_schedule(link->events, &packet->event, packet->due_ns);
+        return;
+    }
+    if (!link->flying.first)
+        eventq_schedule(link->events, &link->arrival, packet->due_ns);
+    packet_append(&link->flying, packet);
+}
+
 /* Put a packet on the wire, where it will be at `at_ns`: its serialisation is done then, and the delay begins. */
 static void propagate(struct link *link, struct packet *packet, int64_t at_ns)
 {
     const struct link_parameters *of = &link->parameters;
-    if (of->corrupt && random_chance(draw(link, RANDOM_CORRUPT), of->corrupt))
+    bool control = packet->flags & PACKET_PFC;
+    if (of->corrupt && !control && random_chance(draw(link, RANDOM_CORRUPT), of->corrupt))
         corrupt(link, packet);
     int64_t arrival_ns = at_ns + of->delay_ns;
-    if (of->jitter_ns) {
+    if (of->jitter_ns && !control) {
         uint64_t range_ns = 2 * (uint64_t)of->jitter_ns + 1;
         arrival_ns += (int64_t)random_below(draw(link, RANDOM_JITTER), range_ns) - of->jitter_ns;
         arrival_ns = arrival_ns < at_ns ? at_ns : arrival_ns;
     }
-    if (!of->reorder && arrival_ns < link->last_arrival_ns)
+    if (arrival_ns > link->last_arrival_ns)
+        link->last_arrival_ns = arrival_ns;
+    else if (!of->reorder)
         arrival_ns = link->last_arrival_ns;
-    link->last_arrival_ns = arrival_ns;
     packet->due_ns = arrival_ns;
-    eventq_schedule(link->events, &packet->event, arrival_ns);
-    if (of->duplicate && random_chance(draw(link, RANDOM_DUPLICATE), of->duplicate)) {
-        struct packet *copy = packet_copy(link->pool, packet);
-        if (!copy) {
-            link->pool_exhausted++;
-            return;
-        }
+    struct packet *copy = NULL;
+    if (of->duplicate && !control && random_chance(draw(link, RANDOM_DUPLICATE), of->duplicate)) {
+        copy = packet_copy(link->pool, packet);
+        link->pool_exhausted += !copy;
+    }
+    fly(link, packet);
+    if (copy) {
         COUNT(link, copy, duplicated, 1);
         if (copy->flags & PACKET_CORRUPTED)
             COUNT(link, copy, corrupted, 1);
-        eventq_schedule(link->events, &copy->event, arrival_ns);
+        fly(link, copy);
     }
 }
 
-/* Serialise a packet. Its arrival is known and scheduled at once, so that no loop has to wake up for the end of service. */
-static void serve(struct link *link, struct packet *packet, int64_t start_ns)
+void link_serve(struct link *link, struct packet *packet, int64_t start_ns)
 {
+    if (start_ns != link->free_ns) {
+        link->remainder = 0;
+        link->run++;
+        link->run_bits = 0;
+    }
     uint64_t wire_bytes = packet->length + WIRE_OVERHEAD_BYTES;
     uint64_t scaled = wire_bytes * NS_PER_S_AS_BITS + link->remainder;
     int64_t duration_ns = (int64_t)(scaled / link->parameters.rate_bps);
     link->remainder = scaled % link->parameters.rate_bps;
     link->busy_ns += duration_ns;
     link->run_bits += wire_bytes * 8;
+    link->free_ns = start_ns + duration_ns;
+    packet->link = link;
+    packet->epoch = link->epoch;
     packet->run = link->run;
     packet->run_bits = link->run_bits;
-    link->free_ns = start_ns + duration_ns;
-    link->in_service = packet;
-    link->in_service_lost = lost(link);
-    link->service_end.inward = !link->in_service_lost;
-    eventq_schedule(link->events, &link->service_end, link->free_ns);
-    if (!link->in_service_lost)
+    link->in_service_lost = !(packet->flags & PACKET_PFC) && lost(link);
+    if (link->in_service_lost) {
+        COUNT(link, packet, dropped_loss, 1);
+        packet_free(link->pool, packet);
+    } else {
         propagate(link, packet, link->free_ns);
-    link->served++;
+    }
+    link->served += !(packet->flags & PACKET_PFC);
+}
+
+void link_await(struct link *link, bool shows)
+{
+    if (link->awaited)
+        return;
+    link->awaited = true;
+    link->service_end.inward = !shows && !link->in_service_lost;
+    eventq_schedule(link->events, &link->service_end, link->free_ns);
+}
+
+bool link_enter(struct link *link, struct packet *packet)
+{
+    COUNT(link, packet, entered, 1);
+    if (link->down)
+        link_drop_down(link, packet);
+    return !link->down;
+}
+
+void link_drop_queued(struct link *link, struct packet *packet)
+{
+    COUNT(link, packet, dropped_queue, 1);
+    packet_free(link->pool, packet);
+}
+
+void link_drop_down(struct link *link, struct packet *packet)
+{
+    COUNT(link, packet, dropped_down, 1);
+    packet_free(link->pool, packet);
+}
+
+bool link_congested(struct link *link, uint64_t queued_bytes)
+{
+    double marks = ecn_probability(link, queued_bytes);
+    uint64_t number = link->arrivals++;
+    return marks > 0 && random_chance(random_draw(link->keys[RANDOM_ECN], number), random_threshold(marks));
 }
 
 void link_send(struct link *link, struct packet *packet, int64_t arrived_ns)
 {
     const struct link_parameters *of = &link->parameters;
-    COUNT(link, packet, entered, 1);
-    if (link->down) {
-        COUNT(link, packet, dropped_down, 1);
-        packet_free(link->pool, packet);
+    if (!link_enter(link, packet))
         return;
-    }
     uint64_t queued = queued_at(link, arrived_ns);
-    bool waits = link->in_service || arrived_ns < link->free_ns;
+    bool waits = link->awaited || arrived_ns < link->free_ns;
     if (waits && !of->never_drops && queued + packet->length > of->queue_bytes) {
-        COUNT(link, packet, dropped_queue, 1);
-        packet_free(link->pool, packet);
+        link_drop_queued(link, packet);
         return;
     }
-    double marks = ecn_probability(link, queued);
-    if (marks > 0 && random_chance(random_draw(link->keys[RANDOM_ECN], link->arrivals), random_threshold(marks)) &&
-        frame_mark_congestion(packet->frame, &packet->layout))
+    if (link_congested(link, queued) && frame_mark_congestion(packet->frame, packet_layout(packet)))
         COUNT(link, packet, ecn_marked, 1);
-    link->arrivals++;
-    packet->link = link;
-    packet->epoch = link->epoch;
-    packet->event.fire = on_arrival;
-    if (waits && queued + packet->length > link->max_queued_bytes)
-        link->max_queued_bytes = queued + packet->length;
-    if (link->in_service) {
-        packet_append(&link->queue, packet);
-        link->queued_bytes += packet->length;
-    } else if (waits) {
-        remember_begun(link, packet, link->free_ns);
-        serve(link, packet, link->free_ns);
-    } else {
-        link->remainder = 0;
-        link->run++;
-        link->run_bits = 0;
-        serve(link, packet, arrived_ns);
+    if (!waits) {
+        link_serve(link, packet, arrived_ns);
+        return;
     }
+    if (queued + packet->length > link->max_queued_bytes)
+        link->max_queued_bytes = queued + packet->length;
+    packet_append(&link->queue, packet);
+    link->queued_bytes += packet->length;
+    link_await(link, false);
 }
 
 static void on_service_end(struct event *event, int64_t at_ns)
 {
     struct link *link = CONTAINER_OF(event, struct link, service_end);
-    struct packet *done = link->in_service;
-    bool done_lost = link->in_service_lost;
+    link->awaited = false;
+    if (link->source) {
+        link->source->freed(link->source, at_ns);
+        return;
+    }
     struct packet *next = packet_take(&link->queue);
-    link->in_service = NULL;
-    if (next) {
-        link->queued_bytes -= next->length;
-        remember_begun(link, next, at_ns);
-        serve(link, next, at_ns);
+    if (!next)
+        return;
+    link->queued_bytes -= next->length;
+    remember_begun(link, next, at_ns);
+    link_serve(link, next, at_ns);
+    if (link->queue.first)
+        link_await(link, false);
+}
+
+static void arrive(struct link *link, struct packet *packet)
+{
+    bool control = packet->flags & PACKET_PFC;
+    if (packet->epoch != link->epoch) {
+        if (!control)
+            COUNT(link, packet, dropped_down, 1);
+        packet_free(link->pool, packet);
+        return;
     }
-    if (done_lost) {
-        COUNT(link, done, dropped_loss, 1);
-        packet_free(link->pool, done);
+    if (!control) {
+        COUNT(link, packet, packets, 1);
+        COUNT(link, packet, bytes, packet->length);
     }
+    link->deliver(link->receiver, packet);
 }
 
 static void on_arrival(struct event *event, int64_t at_ns)
 {
-    struct packet *packet = CONTAINER_OF(event, struct packet, event);
-    struct link *link = packet->link;
+    struct link *link = CONTAINER_OF(event, struct link, arrival);
+    struct packet *packet = packet_take(&link->flying);
     (void)at_ns;
-    if (packet->epoch != link->epoch) {
-        COUNT(link, packet, dropped_down, 1);
-        packet_free(link->pool, packet);
-        return;
-    }
-    COUNT(link, packet, packets, 1);
-    COUNT(link, packet, bytes, packet->length);
-    link->deliver(link->receiver, packet);
+    if (link->flying.first)
+        eventq_schedule(link->events, &link->arrival, link->flying.first->due_ns);
+    arrive(link, packet);
 }
 
-void link_set_up(struct link *link, bool up)
+static void on_reordered_arrival(struct event *event, int64_t at_ns)
 {
-    if (!up && !link->down) {
-        link->epoch++;
-        for (struct packet *packet; (packet = packet_take(&link->queue));) {
-            COUNT(link, packet, dropped_down, 1);
-            packet_free(link->pool, packet);
-        }
-        link->queued_bytes = 0;
-    }
+    struct packet *packet = CONTAINER_OF(event, struct packet, event);
+    (void)at_ns;
+    arrive(packet->link, packet);
+}
+
+void link_set_up(struct link *link, bool up, int64_t now_ns)
+{
+    bool cut = !up && !link->down;
     link->down = !up;
+    if (!cut)
+        return;
+    link->epoch++;
+    for (struct packet *packet; (packet = packet_take(&link->queue));) {
+        link->queued_bytes -= packet->length;
+        link_drop_down(link, packet);
+    }
+    if (link->source)
+        link->source->cut(link->source, now_ns);
 }
 
 /* Add the run being measured to the finished ones, if it is long enough. */
@@ -300,5 +361,6 @@ void link_mark(struct link *link)
 uint64_t link_in_flight(const struct link *link, enum link_class class)
 {
     const struct link_counts *of = &link->counts[class];
-    return of->entered + of->duplicated - of->packets - of->dropped_queue - of->dropped_loss - of->dropped_down;
+    return of->entered + of->duplicated - of->packets - of->dropped_queue - of->dropped_loss - of->dropped_down -
+           of->consumed;
 }

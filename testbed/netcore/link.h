@@ -1,8 +1,9 @@
-/* One directed link: a byte queue, service at a rate, a propagation delay, and what strikes packets on the way.
+/* One directed link: a byte queue or an egress, service at a rate, a propagation delay, and what strikes packets on the way.
  *
  * Departures are computed, never measured, so that a late caller does not make later packets late: a packet leaves at
  * max(its arrival, the departure before it) + (bytes + 24) x 8 / rate, with the division's remainder carried along while
- * the link is busy. Everything happens in `event`s of the fabric's queue, under whichever clock runs it.
+ * the link is busy. Everything happens in `event`s of the fabric's queue, under whichever clock runs it: one for the next
+ * arrival at the far end, and while something waits one for the end of service. With `reorder` each arrival is an event.
  *
  * A packet's arrival may be past when it is handed over. It then meets the queue of that instant: what waits now, and what
  * waited then but is being served or has left since. Packets handed over in the order of their arrivals, however late,
@@ -11,6 +12,8 @@
  *
  * The queue counts frame bytes without FCS and excludes the packet in service. ECN looks at it when a packet arrives. After
  * the queue, in this order: loss, corruption, duplication, jitter. Each draw is keyed by the packet's number on this link.
+ *
+ * Instead of its own queue a link may have a source that holds what waits, and offers packets when the link is free.
  */
 #ifndef NETCORE_LINK_H
 #define NETCORE_LINK_H
@@ -48,7 +51,7 @@ struct link_parameters {
 /* Set the loss chain for a mean loss and a mean burst length in packets (1: Bernoulli). False: there is no such chain. */
 bool link_parameters_loss(struct link_parameters *parameters, double mean, double burst_packets);
 
-/* Of all packets, or of the job's. entered + duplicated = packets + dropped + in flight. */
+/* Of all packets, or of the job's. entered + duplicated = packets + dropped + consumed + in flight. */
 struct link_counts {
     uint64_t entered;
     uint64_t packets; /* delivered */
@@ -59,6 +62,8 @@ struct link_counts {
     uint64_t corrupted;
     uint64_t duplicated;
     uint64_t ecn_marked;
+    uint64_t trimmed;
+    uint64_t consumed; /* taken out by the owner of the source */
 };
 
 enum link_class { LINK_ALL, LINK_JOB, LINK_CLASSES };
@@ -79,6 +84,12 @@ struct link_begun {
     uint32_t bytes;
 };
 
+/* What holds the waiting packets in place of the link's own queue. */
+struct link_source {
+    void (*freed)(struct link_source *source, int64_t at_ns); /* the link that was awaited is free */
+    void (*cut)(struct link_source *source, int64_t at_ns);   /* the link went down: drop what waits */
+};
+
 struct link {
     struct link_parameters parameters;
     struct eventq *events;
@@ -91,12 +102,13 @@ struct link {
     struct packet_list queue;
     uint64_t queued_bytes;
     uint64_t max_queued_bytes;
-    struct link_begun begun[LINK_BEGUN_PACKETS]; /* a ring, oldest first */
-    uint32_t begun_first, begun_count;
-    uint64_t begun_bytes;
-    struct packet *in_service;
-    bool in_service_lost;
+    uint64_t begun_bytes; /* of `begun` */
+    struct link_source *source; /* NULL: packets wait here */
     struct event service_end;
+    bool awaited;           /* `service_end` is scheduled */
+    bool in_service_lost;   /* so that no arrival follows its service */
+    struct packet_list flying; /* served, by the time of their arrival */
+    struct event arrival;   /* of the first of them */
     uint64_t remainder; /* of the last serialisation time, in 1 / rate ns */
     int64_t free_ns; /* when the last serialisation ended, or will */
     int64_t last_arrival_ns; /* at the far end */
@@ -111,21 +123,23 @@ struct link {
     struct link_rate_meter meter;
     struct histogram lateness;
     uint64_t pool_exhausted;
+    uint32_t begun_first, begun_count;
+    struct link_begun begun[LINK_BEGUN_PACKETS]; /* a ring, oldest first */
 };
 
-/* `index` keys the random draws. False: no memory for the link's event. */
+/* `index` keys the random draws. False: no memory for the link's events. */
 bool link_init(struct link *link, struct eventq *events, struct packet_pool *pool, uint64_t seed, uint64_t index);
 
 /* Set the parameters; packets inside keep going. */
 void link_set(struct link *link, const struct link_parameters *parameters);
 
-/* Take in a packet that arrived at `arrived_ns`, now or before; the link owns it.
+/* Take in a packet that arrived at `arrived_ns`, now or before; the link, which has no source, owns it.
  *
  * What is due by now must have been fired, also what the packet handed over just before has brought about. */
 void link_send(struct link *link, struct packet *packet, int64_t arrived_ns);
 
 /* Down: everything inside is lost, and what comes is too. */
-void link_set_up(struct link *link, bool up);
+void link_set_up(struct link *link, bool up, int64_t now_ns);
 
 /* Tell that a packet it delivered really came out at `real_ns`: for lateness and rate. */
 void link_came_out(struct link *link, const struct packet *packet, int64_t real_ns);
@@ -138,5 +152,31 @@ uint64_t link_in_flight(const struct link *link, enum link_class class);
 
 /* The measured rate, or 0: too few packets were back to back. */
 uint64_t link_measured_bps(const struct link *link);
+
+/* --- for a link's source ------------------------------------------------------------------------------------------- */
+
+#define LINK_COUNT(link, packet_flags, field, amount)                \
+    do {                                                             \
+        (link)->counts[LINK_ALL].field += (amount);                  \
+        if ((packet_flags) & PACKET_JOB)                             \
+            (link)->counts[LINK_JOB].field += (amount);              \
+    } while (0)
+
+/* Count a packet that comes to the source. False: the link is down, and the packet is lost. */
+bool link_enter(struct link *link, struct packet *packet);
+
+/* Number a packet that was let in, and tell whether a queue of `queued_bytes` marks it. */
+bool link_congested(struct link *link, uint64_t queued_bytes);
+
+/* Drop one that the source has no room for, or that waited when the link was cut. */
+void link_drop_queued(struct link *link, struct packet *packet);
+void link_drop_down(struct link *link, struct packet *packet);
+
+/* Serialise a packet from `start_ns` on, when the link is free. The link owns it. */
+void link_serve(struct link *link, struct packet *packet, int64_t start_ns);
+
+/* Have the end of the service that is under way told. `shows`: what then happens may show outside before the packet in
+ * service arrives. */
+void link_await(struct link *link, bool shows);
 
 #endif

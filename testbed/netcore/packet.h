@@ -17,7 +17,13 @@ enum packet_flag {
     PACKET_JOB = 1,       /* counted as the job's too */
     PACKET_CORRUPTED = 2, /* a bit of it was flipped here */
     PACKET_STALE = 4,     /* a program wrote it anew: `layout` is to be found again */
+    PACKET_PFC = 8,       /* a pause frame of the fabric's own: no link counts or strikes it */
+    PACKET_CONGESTED = 16, /* met a queue that marks it: is marked when it leaves the queue */
+    PACKET_TRIMMED = 32,  /* did not fit into its queue: is cut to `length` when it leaves the queue */
+    PACKET_HEADROOM = 64, /* is held in the headroom of the port that it came in by */
 };
+
+#define PACKET_NO_INGRESS UINT32_MAX
 
 struct link;
 
@@ -42,7 +48,6 @@ struct packet {
     uint32_t frame_bytes;  /* of the frame as it lies there */
     uint32_t ingress;      /* place of the port by which it came in among the switch's */
     uint16_t rid;          /* replication id */
-    uint16_t passes;       /* how often it came round */
     uint8_t room[];
 };
 
@@ -65,7 +70,7 @@ void packet_pool_destroy(struct packet_pool *pool);
 /* A packet with room for `length` bytes, its length set; NULL: too long, or the pool is exhausted. */
 struct packet *packet_new(struct packet_pool *pool, size_t length);
 
-/* A copy with the pool's headroom; the context stays the original's. NULL as above. */
+/* A copy with the pool's headroom, without a context. NULL as above. */
 struct packet *packet_copy(struct packet_pool *pool, const struct packet *packet);
 void packet_free(struct packet_pool *pool, struct packet *packet);
 

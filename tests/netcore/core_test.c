@@ -3,6 +3,7 @@
  * Expected values come from closed forms, from published vectors, and from an Internet checksum and a CRC written a second
  * time here, bit by bit.
  */
+#include "egress.h"
 #include "frame.h"
 #include "histogram.h"
 #include "icrc.h"
@@ -328,6 +329,7 @@ static void test_a_late_packet_is_marked_for_the_queue_of_its_arrival(void)
     send_arrived(bench, 976, 5, 2000000, 5000 + 2 * 8000); /* the third is served: two wait */
     send_arrived(bench, 976, 6, 2000000, 5000 + 4 * 8000); /* one waits: not marked */
     CHECK(bench->link.max_queued_bytes == 4 * 976);
+    run_until(bench, 2000000);
     link_mark(&bench->link);
     CHECK(bench->link.max_queued_bytes == 0);
     run_until(bench, INT64_MAX);
@@ -425,6 +427,43 @@ static void test_the_memory_of_begun_services_is_bounded(void)
     CHECK(bench->link.begun_bytes == bench->link.begun_count * UINT64_C(976));
     run_until(bench, INT64_MAX);
     CHECK(bench->count == PACKETS + 1 && bench->out[PACKETS].at_ns == (PACKETS + 1) * INT64_C(8000));
+    bench_free(bench);
+}
+
+/* --- egress --------------------------------------------------------------------------------------------------------- */
+
+/* Send a frame of `bytes` with a number through an egress. */
+static void send_queued(struct bench *bench, struct egress *egress, unsigned priority, size_t bytes, uint32_t tag, int64_t now_ns)
+{
+    if (bench->sent_bytes != bytes)
+        make_frame(bench->sent, PROTOCOL_UDP, bytes - 42, 2);
+    bench->sent_bytes = bytes;
+    struct packet *packet = packet_new(&bench->pool, bytes);
+    CHECK(packet);
+    memcpy(packet->frame, bench->sent, bytes);
+    store32(packet->frame + 6, tag);
+    packet->layout = frame_parse(packet->frame, bytes);
+    packet->priority = (uint8_t)priority;
+    packet->ingress = PACKET_NO_INGRESS;
+    run_until(bench, now_ns);
+    egress_send(egress, packet, now_ns);
+}
+
+static void test_a_larger_priority_goes_first_and_none_overtakes_its_own(void)
+{
+    struct bench *bench = bench_new((struct link_parameters){.rate_bps = GBPS, .delay_ns = 5, .queue_bytes = UNLIMITED}, 1, 0);
+    struct egress egress;
+    CHECK(egress_init(&egress, &bench->link));
+    for (uint32_t i = 0; i < 80; i++) /* 8 us each; the first is in service when the others come */
+        send_queued(bench, &egress, i % 8, 976, i, 0);
+    run_until(bench, INT64_MAX);
+    CHECK(bench->count == 80 && bench->out[0].tag == 0);
+    for (uint32_t i = 1, expected = 7; i < 80; i++) { /* 7, 15, ... 79, 6, 14, ... */
+        CHECK(bench->out[i].tag == expected && bench->out[i].at_ns == (i + 1) * INT64_C(8000) + 5);
+        expected = expected + 8 < 80 ? expected + 8 : expected % 8 == 1 ? 8 : expected % 8 - 1;
+    }
+    CHECK(egress.backlog == 0 && bench->link.queued_bytes == 0 && bench->link.max_queued_bytes == 79 * 976);
+    check_balance(bench);
     bench_free(bench);
 }
 
@@ -797,9 +836,9 @@ static void test_a_cut_cable_loses_everything_inside(void)
         send(bench, 976, i, 0);
     run_until(bench, 3 * 8000 + 4000); /* one delivered, two on the wire, one in service, six queued */
     CHECK(bench->count == 1 && link_in_flight(&bench->link, LINK_ALL) == 9);
-    link_set_up(&bench->link, false);
+    link_set_up(&bench->link, false, 3 * 8000 + 4000);
     send(bench, 976, 10, 3 * 8000 + 5000);
-    link_set_up(&bench->link, true); /* at once: what was inside stays lost */
+    link_set_up(&bench->link, true, 3 * 8000 + 5000); /* at once: what was inside stays lost */
     send(bench, 976, 11, 3 * 8000 + 6000);
     run_until(bench, INT64_MAX);
     CHECK(bench->count == 2 && bench->out[1].tag == 11);
@@ -1222,6 +1261,7 @@ static const struct {
     TEST(an_overtaken_packet_meets_the_queue_behind_the_last),
     TEST(packets_handed_over_late_but_in_order_fare_as_in_time),
     TEST(the_memory_of_begun_services_is_bounded),
+    TEST(a_larger_priority_goes_first_and_none_overtakes_its_own),
     TEST(a_packet_is_known_again_behind_a_switch),
     TEST(packets_of_one_content_leave_as_they_entered_switch_by_switch),
     TEST(a_duplicate_is_known_like_its_packet),

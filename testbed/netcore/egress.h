@@ -1,0 +1,56 @@
+/* The queues before one link, one a priority, and the scheduler that picks what the link serves next.
+ *
+ * A larger priority goes first (strict), or each gets its share of the bytes (deficit round robin: Shreedhar and Varghese,
+ * SIGCOMM 1995). A packet counts with the `length` it came with for as long as it waits; the packet in service no more. What
+ * waits is bounded by the link's `queue_bytes` in all, and marked by the link's ECN on its own queue. A packet to which the link is free does
+ * not wait, and needs no room.
+ *
+ * A priority may be paused: it is not served until it is resumed or the time is over.
+ */
+#ifndef NETCORE_EGRESS_H
+#define NETCORE_EGRESS_H
+
+#include "link.h"
+
+struct egress;
+
+struct egress_queue {
+    struct packet_list packets;
+    uint64_t bytes;
+    uint64_t deficit;        /* bytes that it may still send in its turn */
+    uint64_t quantum;        /* bytes a turn */
+    int64_t paused_until_ns;
+};
+
+struct egress {
+    struct link_source source;
+    struct link *link;
+    /* Told of each packet that leaves its queue for service, `deq_depth` bytes staying there: `packet->enqueued_ns` and
+     * `enqueued_depth` tell the rest. It returns what is to be sent, which may be longer or shorter or another packet, or
+     * NULL: it took the packet, and the next is to be served. NULL: there is nobody to tell. Pause frames are told too. */
+    struct packet *(*leave)(void *owner, struct packet *packet, uint64_t deq_depth, int64_t now_ns);
+    void *owner;
+    struct egress_queue queues[PACKET_PRIORITIES];
+    uint8_t backlog; /* a bit for each priority that has packets waiting */
+    uint8_t paused;  /* likewise; `paused_until_ns` may have passed since */
+    uint8_t turn;    /* priority whose turn it is */
+    bool weighted;
+    bool serving;    /* is picking: what is sent meanwhile waits */
+    bool resuming;   /* `resume` is scheduled, at `resume_ns` */
+    int64_t resume_ns;
+    struct event resume; /* the earliest end of a pause that holds packets up */
+};
+
+/* Put an egress before a link, strict and with nobody to tell. False: no memory. */
+bool egress_init(struct egress *egress, struct link *link);
+
+/* Weighted by `weights`, each at least 1, or strict: NULL. */
+void egress_schedule(struct egress *egress, const uint32_t *weights);
+
+/* Take in a packet for the queue of its `priority`; the egress owns it. */
+void egress_send(struct egress *egress, struct packet *packet, int64_t now_ns);
+
+/* Pause a priority until an instant, or resume it: by one that is not after `now_ns`. */
+void egress_pause(struct egress *egress, unsigned priority, int64_t until_ns, int64_t now_ns);
+
+#endif

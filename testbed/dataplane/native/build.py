@@ -24,6 +24,7 @@ EXCHANGE_SOURCES = ("exchange.c", "trials.c", "replication.c")
 FLAGS = (
     *("-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-tautological-compare", "-Wno-type-limits", "-fPIC"),
     "-fvisibility=hidden",
+    "-fno-tree-slp-vectorize",
     "-fno-builtin-memset",  # inline it is `rep stos`, which takes five times as long for a context as libc's
 )
 OPTIMISED = ("-O2",)

@@ -1,11 +1,12 @@
 """Hashes and checksums: a C function for each calculation, over its inputs laid out as bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from testbed.dataplane.bmv2json import JsonError, Term
-from testbed.dataplane.native.layout import Layout, Piece, pattern, store_lines
+from testbed.dataplane.native.layout import Layout, pattern
 from testbed.dataplane.native.numbers import modular
+from testbed.dataplane.native.wire import Piece, load_bits, store_lines
 
 ALGORITHMS = {
     "crc16": "hash_crc16",
@@ -21,6 +22,14 @@ ALGORITHMS = {
 
 
 @dataclass(frozen=True, slots=True)
+class _InPacket(Piece):
+    """Bits that are read from the packet: where the header begins in it, and their offset there."""
+
+    header: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Group:
     """Inputs that are there together: those of one header, or some that are always there."""
 
@@ -33,23 +42,26 @@ class _Group:
         return sum(p.bits for p in self.pieces)
 
 
-_PARAMETERS = "struct p4_instance *s, const struct context *c, const uint8_t *payload, size_t rest"
+_PARAMETERS = "struct p4_instance *s, const struct context *c, const struct p4_packet *packet"
 
 
-def calculation(layout: Layout, name: str, algorithm: str, inputs: Sequence[Term]) -> list[str]:
-    """`static uint64_t NAME(s, c, payload, rest)`: the value over the inputs, and over `rest` bytes if they say so."""
+def calculation(layout: Layout, name: str, algorithm: str, inputs: Sequence[Term], at_hand: bool) -> list[str]:
+    """`static uint64_t NAME(s, c, packet)`: the value over the inputs. Unless the packet is at hand, it is NULL."""
     head = f"static inline uint64_t {name}({_PARAMETERS})"
     if algorithm == "random":
-        return [head, "{", "    (void)c, (void)payload, (void)rest;", "    return random64(s);", "}", ""]
+        return [head, "{", "    (void)c, (void)packet;", "    return random64(s);", "}", ""]
     if algorithm not in ALGORITHMS:
         raise JsonError(f"unknown hash algorithm {algorithm!r}")
-    with_payload = any(t.kind == "payload" for t in inputs)
-    groups = _groups(layout, inputs)
-    unused = "    (void)s, (void)c;" if with_payload else "    (void)s, (void)c, (void)payload, (void)rest;"
+    with_payload = at_hand and any(t.kind == "payload" for t in inputs)
+    groups = _groups(layout, inputs, at_hand)
+    lines = ["    (void)s, (void)c, (void)packet;"]
+    if with_payload:
+        lines += ["    const uint8_t *payload = packet->data + c->progress.payload;"]
+        lines += ["    size_t rest = packet->length - c->progress.payload;"]
     if ALGORITHMS[algorithm] == "hash_csum16" and all(g.bits % 16 == 0 and not g.varbit for g in groups):
-        return [head, "{", unused, *_sum(groups, with_payload), "}", ""]
+        return [head, "{", *lines, *_sum(groups, with_payload), "}", ""]
     room = sum(g.bits for g in groups) // 8 + 8
-    lines = [unused, f"    uint8_t bytes[{room}{' + rest' if with_payload else ''}];"]
+    lines += [f"    uint8_t bytes[{room}{' + rest' if with_payload else ''}];"]
     if all(g.bits % 8 == 0 for g in groups):
         lines += ["    size_t n = 0;", *_whole_bytes(groups)]
     else:
@@ -71,11 +83,43 @@ def _sum(groups: Sequence[_Group], with_payload: bool) -> list[str]:
             lines.append(f"    if ({group.valid}) {{")
             indent = "        "
         end = 0
-        for piece in group.pieces:
+        for piece in _words(group.pieces):
             end += piece.bits
             lines += [f"{indent}sum += {addend};" for addend in _addends(piece, -end % 16)]
         lines += ["    }"] if group.valid else []
     return [*lines, "    return hash_csum16(sum);"]
+
+
+def _words(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """The same bits, those that lie side by side in the packet joined to words of 32 or 16 bits."""
+    at = start = 0
+    while at < len(pieces):
+        for bits in (32, 16):
+            count = _joined(pieces[at:], bits) if start % 16 == 0 else 0
+            if count:
+                first = pieces[at]
+                assert isinstance(first, _InPacket)
+                yield Piece(load_bits(first.header, first.offset, bits), bits)
+                break
+        else:
+            count, bits = 1, pieces[at].bits
+            yield pieces[at]
+        at += count
+        start += bits
+
+
+def _joined(pieces: Sequence[Piece], bits: int) -> int:
+    """How many of the first pieces lie side by side in the packet as whole bytes, and are that many bits; 0: none."""
+    total, first = 0, pieces[0]
+    for count, piece in enumerate(pieces, 1):
+        if not isinstance(piece, _InPacket) or not isinstance(first, _InPacket) or first.offset % 8:
+            return 0
+        if piece.header != first.header or piece.offset != first.offset + total:
+            return 0
+        total += piece.bits
+        if total >= bits:
+            return count if total == bits else 0
+    return 0
 
 
 def _addends(piece: Piece, shift: int) -> list[str]:
@@ -132,10 +176,10 @@ def _bits(groups: Sequence[_Group]) -> list[str]:
     return [*lines, "    size_t n = (string.bits + 7) / 8;"]
 
 
-def _groups(layout: Layout, inputs: Sequence[Term]) -> list[_Group]:
+def _groups(layout: Layout, inputs: Sequence[Term], at_hand: bool) -> list[_Group]:
     groups: list[_Group] = []
     for term in inputs:
-        for group in _of(layout, term):
+        for group in _of(layout, term, at_hand):
             last = groups[-1] if groups else None
             if last and not last.varbit and not group.varbit and last.valid == group.valid:
                 groups[-1] = _Group(group.valid, (*last.pieces, *group.pieces))
@@ -144,21 +188,29 @@ def _groups(layout: Layout, inputs: Sequence[Term]) -> list[_Group]:
     return groups
 
 
-def _of(layout: Layout, term: Term) -> list[_Group]:
+def _of(layout: Layout, term: Term, at_hand: bool) -> list[_Group]:
     match term.kind:
         case "payload":
             return []
         case "hexstr":
             return [_Group("", (Piece(modular(term.bits).literal(term.value), term.bits),))]
         case "field":
-            place = layout.place(term.value[0])
-            path, own = layout.field(*term.value)
-            valid = "" if place.metadata else f"{place.path}.valid"
-            return [_Group(valid, (Piece(pattern(path, own), own.bits),), path if own.varbit else "")]
+            header, name = term.value
+            return [_field(layout, header, name, at_hand)]
         case "header":
-            return [
-                g
-                for f in layout.place(term.value).type.fields
-                for g in _of(layout, Term("field", (term.value, f.name)))
-            ]
+            own = layout.place(term.value).type.fields
+            return [_field(layout, term.value, f.name, at_hand) for f in own]
     raise JsonError(f"a {term.kind} as an input of a calculation")
+
+
+def _field(layout: Layout, header: str, name: str, at_hand: bool) -> _Group:
+    place = layout.place(header)
+    path, own = layout.field(header, name)
+    if place.metadata:
+        return _Group("", (Piece(pattern(path, own), own.bits),))
+    if at_hand and name != "$valid$" and not layout.usage.writes(place.type, own):
+        before = place.type.fields[: place.type.fields.index(own)]
+        base, offset = f"packet->data + {place.path}.at", sum(f.bits for f in before)
+        piece = _InPacket(load_bits(base, offset, own.bits), own.bits, base, offset)
+        return _Group(f"{place.path}.valid", (piece,))
+    return _Group(f"{place.path}.valid", (Piece(pattern(path, own), own.bits),), path if own.varbit else "")

@@ -173,7 +173,7 @@ class ControlFunction:
         profile = self._program.profiles[number]
         lines = ["uint32_t member = entry->action;"]
         if profile.algorithm is not None:
-            pick = f"profile_pick(&s->profiles[{number}], member, selector_{number}(s, c, NULL, 0))"
+            pick = f"profile_pick(&s->profiles[{number}], member, selector_{number}(s, c, NULL))"
             lines += ["if (entry->call_kind == P4_CALL_GROUP)", f"    member = {pick};"]
         return [*lines, f"action = profile_call(&s->profiles[{number}], member, &data);"]
 

@@ -86,11 +86,6 @@ static void @what(struct p4_instance *s, struct p4_packet *packet, int64_t now_n
 """
 
 _EGRESS = """
-/* What fits into the 19 bits of v1model's queue depths. */
-static uint32_t fitting(uint32_t depth)
-{
-    return depth >> 19 ? (1u << 19) - 1 : depth;
-}
 static void egress(struct p4_instance *s, struct p4_packet *packet, const struct p4_departure *departure,
                    struct p4_verdict *verdict)
 {
@@ -103,9 +98,9 @@ static void egress(struct p4_instance *s, struct p4_packet *packet, const struct
     @set packet_length c->progress.length
     @set egress_global_timestamp departure->now_ns / 1000
     @set enq_timestamp departure->enq_timestamp_us
-    @set enq_qdepth fitting(departure->enq_qdepth)
+    @set enq_qdepth queue_depth(departure->enq_qdepth)
     @set deq_timedelta departure->deq_timedelta_us
-    @set deq_qdepth fitting(departure->deq_qdepth)
+    @set deq_qdepth queue_depth(departure->deq_qdepth)
     egress_control(c, s);
     c->progress.exited = false;
     *verdict = (struct p4_verdict){.clone = c->progress.clone, .clone_session = c->progress.clone_session};
@@ -131,9 +126,8 @@ static void clone_egress(struct p4_instance *s, const struct p4_packet *original
 
 def entry_points(layout: Layout) -> list[str]:
     """The functions, in an order in which each is known before it is called."""
-    verifies = any(c.verify for c in layout.program.checksums)
-    rest = "packet->data + c->progress.payload, packet->length - c->progress.payload"
-    begin = _BEGIN.replace("@verify", f"verify_checksums(s, c, {rest});" if verifies else "")
+    verifies = verifies_checksums(layout)
+    begin = _BEGIN.replace("@verify", "verify_checksums(s, c, packet);" if verifies else "")
     again = "".join(
         _AGAIN.replace("@what", what).replace("@type", kind)
         for what, kind in (("resubmit", "INSTANCE_RESUBMITTED"), ("recirculate", "INSTANCE_RECIRCULATED"))
@@ -144,26 +138,25 @@ def entry_points(layout: Layout) -> list[str]:
     return [*lines, "", *_digest_read(layout)]
 
 
-def standard_path(layout: Layout, name: str) -> str | None:
-    """The path of a field of standard metadata; None: this program has none."""
-    place = layout.program.standard(name)
-    return layout.field(*place)[0] if place else None
+def verifies_checksums(layout: Layout) -> bool:
+    """Whether checksums are verified, and the program asks for the outcome."""
+    return layout.standard("checksum_error") is not None and any(c.verify for c in layout.program.checksums)
 
 
 def _filled(layout: Layout, line: str) -> list[str]:
     """A line of a template: `@set FIELD VALUE` and `@get(FIELD)` are about standard metadata. Lines left blank go."""
     words = line.split(maxsplit=2)
     if words[:1] == ["@set"]:
-        place = layout.program.standard(words[1])
-        if place is None:
+        place, path = layout.program.standard(words[1]), layout.standard(words[1])
+        if place is None or path is None:
             return []
-        path, own = layout.field(*place)
+        own = layout.field(*place)[1]
         value = words[2] if own.bits in (8, 16, 32, 64) else f"({words[2]}) & {(1 << own.bits) - 1:#x}ul"
         return [f"{line[: line.index('@')]}{path} = ({stored(own.bits)})({value});"]
     while "@get(" in line:
         before, _, rest = line.partition("@get(")
         name, _, after = rest.partition(")")
-        line = f"{before}{standard_path(layout, name) or '0'}{after}"
+        line = f"{before}{layout.standard(name) or '0'}{after}"
     return [line] if line.strip() or not line else []
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from testbed.dataplane.bmv2json import Field, HeaderType, JsonError, Term
-from testbed.dataplane.native.layout import Layout, kept_bits, load_bits, pattern
+from testbed.dataplane.native.layout import Layout, kept_bits, pattern
 from testbed.dataplane.native.numbers import (
     I64,
     I128,
@@ -21,6 +21,7 @@ from testbed.dataplane.native.numbers import (
     exact,
     modular,
 )
+from testbed.dataplane.native.wire import load_bits
 
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 _BOOLEAN = frozenset((*_COMPARISONS, "and", "or", "not", "d2b", "valid", "valid_union"))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from testbed.dataplane.bmv2json import Program
 from testbed.dataplane.native.calculations import calculation
 from testbed.dataplane.native.controls import ControlFunction
-from testbed.dataplane.native.entry_points import digest_bytes, entry_points, standard_path
+from testbed.dataplane.native.entry_points import digest_bytes, entry_points, verifies_checksums
 from testbed.dataplane.native.expressions import Expressions
 from testbed.dataplane.native.layout import Layout
 from testbed.dataplane.native.names import Scope, comment, string
@@ -13,6 +13,7 @@ from testbed.dataplane.native.numbers import convert, modular, stored, stored_by
 from testbed.dataplane.native.parsing import ParserFunction, deparser_function
 from testbed.dataplane.native.statements import Numbers, Statements, action_function, action_names
 from testbed.dataplane.native.tables import TableLayout, table_layout, table_types
+from testbed.dataplane.native.wire import emitter, extractor
 
 
 def generate(program: Program) -> str:
@@ -97,7 +98,7 @@ class _Generator:
         extracted = {self._layout.type_name(t): t for t in self._layout.used_types() if self._on_wire(t.name)}
         lines = []
         for header_type in extracted.values():
-            lines += [*self._layout.extractor(header_type), *self._layout.emitter(header_type)]
+            lines += [*extractor(self._layout, header_type), *emitter(self._layout, header_type)]
         return lines
 
     def _on_wire(self, type_name: str) -> bool:
@@ -127,10 +128,11 @@ class _Generator:
     def _calculation_functions(self) -> list[str]:
         lines = []
         for c in self._program.calculations.values():
-            lines += calculation(self._layout, self._calculations[c.name], c.algorithm, c.inputs)
+            at_hand = c.name in self._layout.usage.checksums
+            lines += calculation(self._layout, self._calculations[c.name], c.algorithm, c.inputs, at_hand)
         for i, p in enumerate(self._program.profiles):
             if p.algorithm is not None:
-                lines += calculation(self._layout, f"selector_{i}", p.algorithm, p.inputs)
+                lines += calculation(self._layout, f"selector_{i}", p.algorithm, p.inputs, False)
         return lines
 
     def _statements(self, parameters: Sequence[int] = (), frame: str = "") -> Statements:
@@ -163,24 +165,26 @@ class _Generator:
     def _checksums(self, verify: bool) -> list[str]:
         expressions = Expressions(self._layout)
         lines = []
-        failed = standard_path(self._layout, "checksum_error")
+        failed = self._layout.standard("checksum_error")
+        if verify and not verifies_checksums(self._layout):
+            return []
         for c in self._program.checksums:
             if not (c.verify if verify else c.update):
                 continue
             path, own = self._layout.field(*c.target)
-            value = f"{self._calculations[c.calculation]}(s, c, payload, rest)"
+            value = f"{self._calculations[c.calculation]}(s, c, packet)"
             narrowed = convert(f"({value} & {(1 << min(own.bits, 64)) - 1:#x}ul)", modular(64), modular(own.bits))
             statement = f"{path} = ({stored(own.bits)}){narrowed};"
             if verify:
-                statement = f"if ({path} != {narrowed})\n            {failed} = 1;" if failed else ""
+                statement = f"if ({path} != {narrowed})\n            {failed} = 1;"
             condition = expressions.boolean(c.condition) if c.condition else "true"
             lines += [f"    if ({condition}) {{", f"        {statement}", "    }"]
         if not lines:
             return []
         self._dereferenced |= expressions.dereferenced
         name = "verify_checksums" if verify else "update_checksums"
-        parameters = "struct p4_instance *s, struct context *c, const uint8_t *payload, size_t rest"
-        return [f"static void {name}({parameters})", "{", "    (void)payload, (void)rest;", *lines, "}", ""]
+        parameters = "struct p4_instance *s, struct context *c, const struct p4_packet *packet"
+        return [f"static void {name}({parameters})", "{", "    (void)packet;", *lines, "}", ""]
 
     # Descriptors
 

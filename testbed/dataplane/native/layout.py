@@ -1,36 +1,15 @@
-"""How headers and metadata lie in memory: C structs of native words; and the code between them and bytes on the wire.
+"""How headers and metadata lie in memory: C structs of native words.
 
 Everything of one packet is a `struct context *c`: `c->m` metadata, `c->h` headers, `c->progress` the runtime's own.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from testbed.dataplane.bmv2json import Field, Header, HeaderType, JsonError, Program
 from testbed.dataplane.native.names import Scope
 from testbed.dataplane.native.numbers import modular, stored
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some bits of a byte string: where they are kept (`code`, an lvalue when read into)."""
-
-    code: str
-    bits: int
-
-
-def chunks(pieces: Sequence[Piece]) -> Iterable[tuple[int, list[Piece]]]:
-    """Runs of pieces that begin and end on whole bytes, each with its offset in bits."""
-    offset = start = 0
-    run: list[Piece] = []
-    for piece in pieces:
-        run.append(piece)
-        offset += piece.bits
-        if (offset - start) % 8 == 0:
-            yield start, run
-            start, run = offset, []
-    if run:
-        yield start, run
+from testbed.dataplane.native.usage import Usage, usage_of
 
 
 def kept_bits(field: Field) -> int:
@@ -48,68 +27,6 @@ def pattern(path: str, field: Field) -> str:
     return f"({stored(field.bits)})({path} & {modular(field.bits).literal((1 << field.bits) - 1)})"
 
 
-def _mask(bits: int) -> str:
-    return f"{(1 << bits) - 1:#x}ul"
-
-
-def load_lines(pieces: Sequence[Piece], base: str) -> list[str]:
-    """Statements that set the pieces from the bytes at `base`."""
-    lines = []
-    for start, run in chunks(pieces):
-        total = sum(p.bits for p in run)
-        at = f"{base} + {start // 8}" if start else base
-        if len(run) == 1 and total % 8 == 0 and total <= 128:
-            load = "load_be" if total <= 64 else "load_be128"
-            lines.append(f"{run[0].code} = ({stored(total)}){load}({at}, {total // 8});")
-        elif total <= 64 and total % 8 == 0:
-            lines.append(f"chunk = load_be({at}, {total // 8});")
-            shift = total
-            for piece in run:
-                shift -= piece.bits
-                shifted = f"chunk >> {shift}" if shift else "chunk"
-                lines.append(f"{piece.code} = ({stored(piece.bits)})({shifted} & {_mask(piece.bits)});")
-        else:
-            offset = start
-            for piece in run:
-                lines.append(f"{piece.code} = {load_bits(base, offset, piece.bits)};")
-                offset += piece.bits
-    return lines
-
-
-def load_bits(base: str, offset: int, bits: int) -> str:
-    """An expression for any bits of the bytes at `base`, in the type that stores them."""
-    if bits > 128:
-        return f"wide_load({base}, {offset}, {bits})"
-    if offset % 8 == 0 and bits % 8 == 0:
-        function = "load_be" if bits <= 64 else "load_be128"
-        return f"({stored(bits)}){function}({base}{f' + {offset // 8}' if offset else ''}, {bits // 8})"
-    return f"({stored(bits)})load_bits{'128' if bits > 64 else ''}({base}, {offset}, {bits})"
-
-
-def store_lines(pieces: Sequence[Piece], base: str) -> list[str]:
-    """Statements that write the pieces to the bytes at `base`."""
-    lines = []
-    for start, run in chunks(pieces):
-        total = sum(p.bits for p in run)
-        at = f"{base} + {start // 8}" if start else base
-        if len(run) == 1 and total % 8 == 0 and total <= 128:
-            lines.append(f"store_be{'128' if total > 64 else ''}({at}, {total // 8}, {run[0].code});")
-        elif total <= 64 and total % 8 == 0:
-            shift = total
-            parts = []
-            for piece in run:
-                shift -= piece.bits
-                parts.append(f"(uint64_t){piece.code} << {shift}" if shift else piece.code)
-            lines.append(f"store_be({at}, {total // 8}, {' | '.join(parts)});")
-        else:
-            offset = start
-            for piece in run:
-                function = "wide_store" if piece.bits > 128 else f"store_bits{'128' if piece.bits > 64 else ''}"
-                lines.append(f"{function}({base}, {offset}, {piece.bits}, {piece.code});")
-                offset += piece.bits
-    return lines
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a header instance is: the path below `c->`, and the paths of the union members that exclude it."""
@@ -125,6 +42,7 @@ class Layout:
     """The structs of a program, and the way to everything in them."""
 
     program: Program
+    usage: Usage = field(init=False)
     types: Scope = field(default_factory=Scope)
     places: dict[str, Place] = field(default_factory=dict)
     stacks: dict[str, str] = field(default_factory=dict)  # header and union stacks: path of the array
@@ -134,6 +52,7 @@ class Layout:
     _fields: dict[str, Scope] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.usage = usage_of(self.program)
         names = Scope()
         for stack in self.program.stacks.values():
             name = self._stack(stack.name, names)
@@ -158,7 +77,7 @@ class Layout:
             line = f"{self.struct(header.type)} {name};"
             if not header.metadata:
                 self._members.append(line)
-            elif header.type.fields:
+            elif any(self.usage.keeps(header.type, f) for f in header.type.fields):
                 self._metadata.append(line)
             self._place(header, f"{'m' if header.metadata else 'h'}.{name}")
 
@@ -210,47 +129,45 @@ class Layout:
         own = place.type.field(name)
         return f"{place.path}.{self.field_name(place.type, name)}", own
 
+    def standard(self, name: str) -> str | None:
+        """The path of a field of standard metadata; None: this program has none, or does not use it."""
+        place = self.program.standard(name)
+        if place is None:
+            return None
+        path, own = self.field(*place)
+        return path if self.usage.keeps(self.place(place[0]).type, own) else None
+
     def used_types(self) -> list[HeaderType]:
         return list({p.type.name: p.type for p in self.places.values() if p.type.fields or not p.metadata}.values())
+
+    def parsed(self, header_type: HeaderType) -> bool:
+        """Whether such headers come from packets only, so that fields not in use stay there."""
+        return header_type.name not in self.usage.whole
 
     def declarations(self) -> list[str]:
         """The structs of header types, headers and metadata."""
         metadata = {p.type.name for p in self.places.values() if p.metadata}
         lines = []
         for header_type in self.used_types():
-            lines.append(f"{self.struct(header_type)} {{")
-            for f in sorted(header_type.fields, key=lambda f: -f.bits):
-                name = self.field_name(header_type, f.name)
-                if f.varbit:
-                    lines += [f"    uint16_t {name}_bytes;", f"    uint8_t {name}[{max(f.bits // 8, 1)}];"]
-                else:
-                    lines.append(f"    {stored(kept_bits(f))} {name}; /* {f.bits} bits{', signed' * f.signed} */")
+            members = self._struct_members(header_type)
             if header_type.name not in metadata:
-                lines.append("    uint8_t valid;")
-            lines += ["};", ""]
+                members += ["uint32_t at; /* in the frame */"] if self.parsed(header_type) else []
+                members.append("uint8_t valid;")
+            lines += [f"{self.struct(header_type)} {{", *(f"    {m}" for m in members), "};", ""] if members else []
         for name, members in (("metadata", self._metadata), ("headers", self._members)):
             lines += [f"struct {name} {{", *(f"    {m}" for m in members), "};", ""]
         return lines
 
-    def _lines(self, header_type: HeaderType, fields: Sequence[Field], extract: bool) -> list[str]:
-        """Statements between the fields of `h` and the bytes at `at`."""
-        paths = [(f"h->{self.field_name(header_type, f.name)}", f) for f in fields]
-        if not extract:
-            return store_lines([Piece(pattern(path, f), f.bits) for path, f in paths], "at")
-        lines = load_lines([Piece(path, f.bits) for path, f in paths], "at")
-        for path, f in paths:
-            if f.signed:
-                number = modular(f.bits + 1)
-                extended = (
-                    f"signed{number.bits}({path}, {f.bits})" if not number.wide else f"wide_signed({path}, {f.bits})"
-                )
-                kept = number.literal((1 << (f.bits + 1)) - 1)
-                lines.append(
-                    f"{path} = wide_truncate({extended}, {f.bits + 1});"
-                    if number.wide
-                    else f"{path} = ({stored(f.bits + 1)})(({number.c}){extended} & {kept});"
-                )
-        return lines
+    def _struct_members(self, header_type: HeaderType) -> list[str]:
+        """The fields that are kept, the largest first."""
+        members = []
+        for f in sorted(header_type.fields, key=lambda f: -f.bits):
+            name = self.field_name(header_type, f.name)
+            if f.varbit:
+                members += [f"uint16_t {name}_bytes;", f"uint8_t {name}[{max(f.bits // 8, 1)}];"]
+            elif self.usage.keeps(header_type, f):
+                members.append(f"{stored(kept_bits(f))} {name}; /* {f.bits} bits{', signed' * f.signed} */")
+        return members
 
     def fixed_bytes(self, header_type: HeaderType) -> int:
         """The size on the wire without a varbit field."""
@@ -267,42 +184,3 @@ class Layout:
         varbit = self.varbit(header_type)
         fixed = str(self.fixed_bytes(header_type))
         return f"{fixed} + {base}{self.field_name(header_type, varbit.name)}_bytes" if varbit else fixed
-
-    def extractor(self, header_type: HeaderType) -> list[str]:
-        """`extract_TYPE(h, at[, bytes of the varbit field])`."""
-        return self._wire_function(header_type, True)
-
-    def emitter(self, header_type: HeaderType) -> list[str]:
-        """`emit_TYPE(h, at)`, which returns the end of what it wrote."""
-        return self._wire_function(header_type, False)
-
-    def _wire_function(self, header_type: HeaderType, extract: bool) -> list[str]:
-        name, struct = self.type_name(header_type), self.struct(header_type)
-        varbit = self.varbit(header_type)
-        split = header_type.fields.index(varbit) if varbit else len(header_type.fields)
-        before, after = header_type.fields[:split], header_type.fields[split + 1 :]
-        before_bits = sum(f.bits for f in before)
-        if before_bits % 8:
-            raise JsonError(f"header type {header_type.name}: a varbit field must begin on a whole byte")
-        body = self._lines(header_type, before, extract)
-        if varbit:
-            own = f"h->{self.field_name(header_type, varbit.name)}"
-            if extract:
-                body += [f"{own}_bytes = (uint16_t)bytes;", f"memcpy({own}, at + {before_bits // 8}, bytes);"]
-                body += [f"at += {before_bits // 8} + bytes;"] if after else []
-            else:
-                body += [f"memcpy(at + {before_bits // 8}, {own}, {own}_bytes);"]
-                body += [f"at += {before_bits // 8} + {own}_bytes;"]
-            body += self._lines(header_type, after, extract)
-        tail = sum(f.bits for f in after) // 8 if varbit else before_bits // 8
-        if extract:
-            size = ", uint32_t bytes" if varbit else ""
-            head = f"static inline void extract_{name}({struct} *h, const uint8_t *at{size})"
-            chunk = ["    uint64_t chunk;"] if any(line.startswith("chunk") for line in body) else []
-            unused = [] if header_type.fields else ["    (void)at;"]
-            lines = [*chunk, *unused, *(f"    {line}" for line in body), "    h->valid = 1;"]
-        else:
-            head = f"static inline uint8_t *emit_{name}(const {struct} *h, uint8_t *at)"
-            unused = [] if header_type.fields else ["    (void)h;"]
-            lines = [*unused, *(f"    {line}" for line in body), f"    return at + {tail};"]
-        return [head, "{", *lines, "}", ""]

@@ -36,7 +36,7 @@ class ParserFunction:
         body: list[str] = []
         for name in order:
             body += self._state(self._states[name], name in looping)
-        error = self._program.standard("parser_error")
+        path = self._layout.standard("parser_error")
         head = _HEAD.splitlines()
         if looping:
             head.append("    unsigned turns = 0;")
@@ -44,7 +44,6 @@ class ParserFunction:
         if self._errors or looping:
             body.append("stop:")
         body.append("    c->progress.payload = (uint32_t)(frame - packet->data);")
-        path = self._layout.field(*error)[0] if error else ""
         body.append(f"    {path} = error;" if path else "    (void)error;")
         return [*head, *body, "}", ""]
 
@@ -112,6 +111,8 @@ class ParserFunction:
         short = self._fail("PacketTooShort", f"left < {size}") if size else []
         if p.op == "extract":
             after = [f"extract_{name}(&{path}, frame{', 0' if self._layout.varbit(header_type) else ''});"]
+            if self._layout.parsed(header_type):
+                after.append(f"{path}.at = (uint32_t)(frame - packet->data);")
             moved = [f"frame += {size};", f"left -= {size};"]
             return [*before, *short, *after, *moved, *self._counted(p.arguments[0])]
         varbit = self._layout.varbit(header_type)
@@ -218,29 +219,44 @@ class ParserFunction:
 def deparser_function(layout: Layout, statements: Statements, has_updates: bool) -> list[str]:
     """`static void deparse(s, packet)`: checksums, the valid headers in front of what was not parsed, the limit."""
     program = layout.program
-    lines = ["    struct context *c = packet->context;"]
-    lines += ["    (void)s;"]
+    places = [layout.place(name) for name in program.deparser_order]
+    parsed = any(layout.parsed(place.type) for place in places)
+    lines = ["    struct context *c = packet->context;", "    (void)s;"]
     lines += steps(program.deparser_primitives, statements)
-    if has_updates:
-        lines.append(
-            "    update_checksums(s, c, packet->data + c->progress.payload, packet->length - c->progress.payload);"
-        )
+    lines += ["    update_checksums(s, c, packet);"] if has_updates else []
     lines.append("    uint32_t size = 0;")
-    for name in program.deparser_order:
-        place = layout.place(name)
-        size = layout.wire_bytes(place.type, f"{place.path}.")
-        lines.append(f"    size += {place.path}.valid ? {size} : 0;")
+    lines += ["    bool moved = false; /* a header that is still in the packet */"] if parsed else []
+    for place in places:
+        size = f"size += {layout.wire_bytes(place.type, f'{place.path}.')};"
+        if layout.parsed(place.type):
+            lines += [
+                f"    if ({place.path}.valid) {{",
+                f"        moved |= {place.path}.at != size;",
+                f"        {size}",
+                "    }",
+            ]
+        else:
+            lines += [f"    if ({place.path}.valid)", f"        {size}"]
+    lines += ["    uint8_t *start = packet->data + c->progress.payload - size;"]
+    if parsed:
+        room = sum((place.type.max_bits + 7) // 8 for place in places)
+        lines += [
+            "    moved |= size != c->progress.payload;",
+            f"    uint8_t headers[{room}], *at = moved ? headers : start;",
+            "    const uint8_t *from = moved ? packet->data : NULL;",
+        ]
+    elif places:
+        lines.append("    uint8_t *at = start;")
+    for place in places:
+        from_ = "from, " if layout.parsed(place.type) else ""
+        lines.append(f"    if ({place.path}.valid)")
+        lines.append(f"        at = emit_{layout.type_name(place.type)}(&{place.path}, {from_}at);")
+    lines += ["    if (moved)", "        memcpy(start, headers, size);"] if parsed else []
     lines += [
-        "    uint8_t *payload = packet->data + c->progress.payload, *at = payload - size;",
+        "    packet->data = start;",
         "    packet->headroom += c->progress.payload - size;",
         "    packet->length += size - c->progress.payload;",
-        "    packet->data = at;",
+        "    if (packet->length > c->progress.limit)",
+        "        packet->length = c->progress.limit;",
     ]
-    for name in program.deparser_order:
-        place = layout.place(name)
-        lines += [
-            f"    if ({place.path}.valid)",
-            f"        at = emit_{layout.type_name(place.type)}(&{place.path}, at);",
-        ]
-    lines += ["    if (packet->length > c->progress.limit)", "        packet->length = c->progress.limit;"]
     return ["static void deparse(struct p4_instance *s, struct p4_packet *packet)", "{", *lines, "}", ""]

@@ -251,7 +251,7 @@ class Statements:
         target, base, calculation, size = p.arguments
         narrow = all(self.expressions.range(t)[1] < 1 << 64 for t in (base, size))
         number = U64 if narrow else U128
-        value = f"{self.numbers.calculations[calculation.value]}(s, c, NULL, 0)"
+        value = f"{self.numbers.calculations[calculation.value]}(s, c, NULL)"
         low, count = (self.expressions.number(t, number, number.bits) for t in (base, size))
         code = f"{'hash_within' if narrow else 'hash_within128'}({low}, {value}, {count})"
         return self._store(target, code, number, number.bits)

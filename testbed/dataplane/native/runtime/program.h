@@ -144,6 +144,12 @@ static inline enum meter_colour meter_execute(struct p4_instance *instance, uint
     return meter_run(&instance->meters[array][index], progress->now_ns, type->bytes ? progress->received : 1);
 }
 
+/* What fits into the 19 bits of v1model's queue depths. */
+static inline uint32_t queue_depth(uint32_t depth)
+{
+    return depth >> 19 ? (1u << 19) - 1 : depth;
+}
+
 /* `hash` folded into `size` numbers from `base` on; of size 0, `base`. A 32-bit division takes a third of a 64-bit one. */
 static inline uint64_t hash_within(uint64_t base, uint64_t hash, uint64_t size)
 {

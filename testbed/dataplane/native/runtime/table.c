@@ -181,33 +181,11 @@ static void tuple_mask(const struct table *table, const uint64_t *mask, const ui
         out[i] = key[i] & mask[i];
 }
 
-static int tuple_grow(const struct table *table, struct tuple *tuple)
-{
-    uint32_t size = tuple->size ? tuple->size * 2 : FIRST_SLOTS;
-    struct slot *slots = calloc(size, sizeof *slots);
-    if (!slots)
-        return P4_NO_MEMORY;
-    for (uint32_t i = 0; i < tuple->size; i++)
-        if (tuple->slots[i].entry) {
-            uint64_t masked[MAX_KEY_WORDS];
-            tuple_mask(table, tuple->mask, key_of(table, table_at(table, tuple->slots[i].entry - 1)), masked);
-            uint64_t hash = key_hash(masked, table->type->key_words);
-            uint32_t at = (uint32_t)(hash >> 32);
-            while (slots[at & (size - 1)].entry)
-                at++;
-            slots[at & (size - 1)] = tuple->slots[i];
-        }
-    free(tuple->slots);
-    tuple->slots = slots;
-    tuple->size = size;
-    return P4_OK;
-}
-
 static struct slot *tuple_slot(const struct table *table, const struct tuple *tuple, const uint64_t *key)
 {
     unsigned words = table->type->key_words;
     uint64_t hash = key_hash(key, words);
-    for (uint32_t i = (uint32_t)(hash >> 32);; i++) {
+    for (uint32_t i = tuple_home(tuple, hash);; i++) {
         struct slot *slot = &tuple->slots[i & (tuple->size - 1)];
         uint64_t masked[MAX_KEY_WORDS];
         if (!slot->entry)
@@ -218,6 +196,25 @@ static struct slot *tuple_slot(const struct table *table, const struct tuple *tu
         if (!memcmp(masked, key, words * sizeof *key))
             return slot;
     }
+}
+
+static int tuple_grow(const struct table *table, struct tuple *tuple)
+{
+    uint32_t size = tuple->size ? tuple->size * 2 : FIRST_SLOTS;
+    struct slot *slots = calloc(size, sizeof *slots), *old = tuple->slots;
+    if (!slots)
+        return P4_NO_MEMORY;
+    uint32_t old_size = tuple->size;
+    tuple->slots = slots;
+    tuple->size = size;
+    for (uint32_t i = 0; i < old_size; i++)
+        if (old[i].entry) {
+            uint64_t masked[MAX_KEY_WORDS];
+            tuple_mask(table, tuple->mask, key_of(table, table_at(table, old[i].entry - 1)), masked);
+            *tuple_slot(table, tuple, masked) = old[i];
+        }
+    free(old);
+    return P4_OK;
 }
 
 static struct tuple *tuple_with(const struct table *table, const uint64_t *mask)
@@ -498,7 +495,7 @@ static void chain_out(struct table *table, struct tuple *tuple, uint32_t handle)
     uint32_t mask = tuple->size - 1, gap = (uint32_t)(slot - tuple->slots);
     for (uint32_t i = (gap + 1) & mask; tuple->slots[i].entry; i = (i + 1) & mask) {
         tuple_mask(table, tuple->mask, key_of(table, table_at(table, tuple->slots[i].entry - 1)), masked);
-        uint32_t home = (uint32_t)(key_hash(masked, table->type->key_words) >> 32) & mask;
+        uint32_t home = tuple_home(tuple, key_hash(masked, table->type->key_words));
         if (((i - home) & mask) >= ((i - gap) & mask)) {
             tuple->slots[gap] = tuple->slots[i];
             tuple->slots[i] = (struct slot){0};

@@ -171,12 +171,18 @@ static inline uint64_t key_hash(const uint64_t *key, unsigned words)
     return hash;
 }
 
+/* Where the search for a hash begins. Its upper bits tell, on which all bits of a key have a say after the multiplication. */
+static inline uint32_t tuple_home(const struct tuple *tuple, uint64_t hash)
+{
+    return (uint32_t)((hash >> 32) * tuple->size >> 32);
+}
+
 /* The first entry of the chain of a masked key in a tuple; NULL: none. */
 static inline struct entry *tuple_find(const struct table *table, const struct tuple *tuple, const uint64_t *key,
                                        unsigned words, unsigned data_words)
 {
     uint64_t hash = key_hash(key, words);
-    for (uint32_t i = (uint32_t)(hash >> 32);; i++) {
+    for (uint32_t i = tuple_home(tuple, hash);; i++) {
         const struct slot *slot = &tuple->slots[i & (tuple->size - 1)];
         if (!slot->entry)
             return NULL;

@@ -2,14 +2,19 @@
 
 Written once against the Ryu API. Under `testbed run` it is started by `runner.py`; by hand, under either package,
 with the environment variable TESTBED_PLAN naming a `plan.json` (e.g. `TESTBED_PLAN=plan.json ryu-manager ecmp.py`).
+It asks each switch what it is, since Open vSwitch needs to be told of a choice among ports in words of its own.
 What it does not do: compute a route, flood, or answer packets.
 """
 
 import os
 
 import flows
+import groups
+import nicira
 from routes import Routes
 from ryu_api import DEAD_DISPATCHER, MAIN_DISPATCHER, App, handles, ofp_event, ofproto_v1_3
+
+OPEN_VSWITCH = b"Open vSwitch"  # its hardware description
 
 
 class Ecmp(App):
@@ -52,20 +57,41 @@ class Ecmp(App):
             if datapath.id is not None:
                 self.report("unknown-switch", dpid=datapath.id)
         elif event.state == MAIN_DISPATCHER:
-            switch = self._switches[name] = _Switch(name, datapath)
-            datapath.send_msg(flows.miss(datapath))
-            self._install(switch)
-        elif self._switches.pop(name, None) is not None:
+            self._switches[name] = _Switch(name, datapath)
+            datapath.send_msg(datapath.ofproto_parser.OFPDescStatsRequest(datapath, 0))
+        elif name in self._switches and self._switches[name].datapath is datapath:
+            del self._switches[name]
             self.report("switch-lost", switch=name)
+
+    @handles(ofp_event.EventOFPDescStatsReply, MAIN_DISPATCHER)
+    def described(self, event):
+        datapath = event.msg.datapath
+        switch = self._switch(event)
+        if switch is None:
+            return
+        if event.msg.body.hw_desc == OPEN_VSWITCH:
+            self._begin(switch, nicira)
+        else:
+            datapath.send_msg(datapath.ofproto_parser.OFPGroupDescStatsRequest(datapath, 0))
+
+    @handles(ofp_event.EventOFPGroupDescStatsReply, MAIN_DISPATCHER)
+    def groups_described(self, event):
+        """What an earlier connection left on the switch is used until the new flows are there."""
+        switch = self._switch(event)
+        if switch is None:
+            return
+        switch.left_over += [group.group_id for group in event.msg.body]
+        if not event.msg.flags & event.msg.datapath.ofproto.OFPMPF_REPLY_MORE:
+            self._begin(switch, groups)
 
     @handles(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
     def barrier_passed(self, event):
-        switch = self._switches.get(self.routes.names.get(event.msg.datapath.id))
+        switch = self._switch(event)
         if switch is None or not switch.pending:
             return
         switch.pending -= 1
         if switch.pending == 0 and all(
-            name in self._switches and self._switches[name].pending == 0 for name in self.routes.salts
+            name in self._switches and self._switches[name].confirmed for name in self.routes.salts
         ):
             self.report("installed", switches=len(self._switches), down=sorted(self._down))
 
@@ -86,7 +112,15 @@ class Ecmp(App):
         if self._down != before:
             self.report("links", down=sorted(self._down), foreseen=self.routes.foresaw(self._down))
             for switch in list(self._switches.values()):
-                self._install(switch)
+                if switch.words is not None:
+                    self._install(switch)
+
+    def _begin(self, switch, words):
+        """Install for the first time on this connection, in the words that the switch understands."""
+        switch.words = words
+        switch.last_group = max(switch.left_over, default=0)
+        switch.datapath.send_msg(flows.miss(switch.datapath))
+        self._install(switch)
 
     def _install(self, switch):
         """Bring a switch from what it has to what it should have now; a barrier confirms it."""
@@ -94,15 +128,14 @@ class Ecmp(App):
         send = switch.datapath.send_msg
         for entry in wanted.values():
             if switch.installed.get(entry.prefix) != entry:
-                group, new = switch.group(entry)
-                if new:
-                    for message in flows.choices(switch.datapath, entry, group):
-                        send(message)
-                send(flows.route(switch.datapath, entry, self.routes.salts[switch.name], group))
+                for message in switch.messages(entry, self.routes.salts[switch.name]):
+                    send(message)
         for prefix, entry in switch.installed.items():
             if prefix not in wanted:
                 send(flows.remove(switch.datapath, entry))
-        switch.installed = wanted
+        for group in switch.left_over:
+            send(groups.remove(switch.datapath, group))
+        switch.installed, switch.left_over = wanted, []
         switch.pending += 1
         send(switch.datapath.ofproto_parser.OFPBarrierRequest(switch.datapath))
 
@@ -138,6 +171,10 @@ class Ecmp(App):
             more = event.msg.flags & event.msg.datapath.ofproto.OFPMPF_REPLY_MORE
             self._counting.take((name, kind), rows, not more)
 
+    def _switch(self, event):
+        """The switch that an event is from, if it is one of the plan's."""
+        return self._switches.get(self.routes.names.get(event.msg.datapath.id))
+
     def _log(self, what, **fields):
         self.logger.info("%s %s", what, fields)
 
@@ -148,9 +185,23 @@ class _Switch:
     def __init__(self, name, datapath):
         self.name = name
         self.datapath = datapath
+        self.words = None  # the module that says how a choice is made, once the switch has said what it is
         self.installed = {}
         self.pending = 0
+        self.left_over = []  # groups of an earlier connection
+        self.last_group = 0
         self._groups = {}
+
+    @property
+    def confirmed(self):
+        return self.words is not None and self.pending == 0
+
+    def messages(self, entry, salt):
+        """What installs an entry."""
+        group, new = self.group(entry)
+        made = self.words.make_group(self.datapath, entry, group) if new else []
+        choice = self.words.choose(self.datapath, entry, salt, group) if group else []
+        return [*made, flows.route(self.datapath, entry, choice)]
 
     def group(self, entry):
         """The number of the entry's set of ports, and whether it is new; 0 where there is nothing to choose."""
@@ -158,7 +209,10 @@ class _Switch:
             return 0, False
         key = entry.kind, entry.ports
         new = key not in self._groups
-        return self._groups.setdefault(key, len(self._groups) + 1), new
+        if new:
+            self.last_group += 1
+            self._groups[key] = self.last_group
+        return self._groups[key], new
 
 
 class _Counting:

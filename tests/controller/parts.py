@@ -42,7 +42,7 @@ def printed(message: Any) -> str:
     done = subprocess.run(
         ["ovs-ofctl", "ofp-print", "-"], input=octets, capture_output=True, text=True, timeout=10, check=True
     )
-    return done.stdout.strip().partition("(xid=0x1): ")[2].replace(" out_port:0", "")  # which only a deletion looks at
+    return done.stdout.partition("(xid=0x1):")[2].strip().replace(" out_port:0", "")  # which only a deletion looks at
 
 
 def plan_json() -> dict[str, Any]:

@@ -36,10 +36,15 @@ class Stage:
         self.app.report = lambda what, **fields: self.reports.append((what, fields))
         self.switches = [Switch(1), Switch(2)]
 
-    def connect(self, switch: Switch, *, there: bool = True) -> None:
-        handler = module("ryu_api")
-        state = handler.MAIN_DISPATCHER if there else handler.DEAD_DISPATCHER
-        self.app.switch_changed(SimpleNamespace(datapath=switch, state=state))
+    def connect(self, switch: Switch, hardware: bytes = b"Open vSwitch") -> None:
+        """The switch comes and says what it is."""
+        self.app.switch_changed(SimpleNamespace(datapath=switch, state=module("ryu_api").MAIN_DISPATCHER))
+        if switch.sent:
+            assert switch.take() == [""], "what are you?"
+            self.app.described(_event(switch, body=SimpleNamespace(hw_desc=hardware)))
+
+    def lose(self, switch: Switch) -> None:
+        self.app.switch_changed(SimpleNamespace(datapath=switch, state=module("ryu_api").DEAD_DISPATCHER))
 
     def confirm(self, switch: Switch) -> None:
         self.app.barrier_passed(_event(switch))
@@ -95,6 +100,53 @@ def test_a_switch_gets_its_entries_and_a_barrier_behind_them(stage: Stage) -> No
     assert stage.told() == [("installed", {"switches": 2, "down": []})]
 
 
+def test_a_switch_that_is_no_open_vswitch_gets_groups(stage: Stage) -> None:
+    first, second = stage.switches
+    for switch in (first, second):
+        stage.connect(switch, b"native switch")
+        assert switch.take() == ["group_id=ALL"], "which are there?"
+    stage.app.groups_described(_event(first, body=[], flags=0))
+    miss, group, there, host, barrier = first.take()
+    assert (miss, barrier) == ("ADD priority=0 cookie:0x7e57bed actions=drop", "")
+    assert group.startswith("ADD group_id=1,type=select,bucket=")
+    assert there == "ADD priority=124,ip,nw_dst=10.0.1.0/24 cookie:0x7e57bed actions=group:1"
+    assert host == "ADD priority=132,ip,nw_dst=10.0.0.9 cookie:0x7e57bed actions=output:9"
+    stage.confirm(first)
+    stage.port(first, 2, down=True)
+    assert second.take() == [], "it has not said all of what it is"
+    group, there, barrier = first.take()
+    assert group == "ADD group_id=2,type=select," + ",".join(f"bucket=actions=output:{port}" for port in (1, 3, 4))
+    assert there.endswith("actions=group:2")
+    stage.confirm(first)
+    assert [what for what, _ in stage.told()] == ["links"], "the second switch has nothing yet"
+    stage.app.groups_described(_event(second, body=[], flags=0))
+    stage.confirm(second)
+    assert stage.told() == [("installed", {"switches": 2, "down": [1]})]
+
+
+def test_groups_of_an_earlier_connection_go_when_new_ones_have_taken_their_place(stage: Stage) -> None:
+    first, _ = stage.switches
+    stage.connect(first, b"native switch")
+    more = first.ofproto.OFPMPF_REPLY_MORE
+    first.take()
+    stage.app.groups_described(_event(first, body=[SimpleNamespace(group_id=7)], flags=more))
+    assert first.take() == []
+    stage.app.groups_described(_event(first, body=[SimpleNamespace(group_id=3)], flags=0))
+    sent = first.take()
+    assert sent[1].startswith("ADD group_id=8,")
+    assert sent[2].endswith("actions=group:8")
+    assert sent[-3:] == ["DEL group_id=7,type=select", "DEL group_id=3,type=select", ""]
+
+
+def test_a_switch_that_is_there_again_before_its_old_connection_is_over_is_not_lost(connected: Stage) -> None:
+    again = Switch(1)
+    connected.connect(again)
+    connected.lose(connected.switches[0])
+    assert connected.told() == []
+    connected.confirm(again)
+    assert connected.told() == [("installed", {"switches": 2, "down": []})]
+
+
 def test_a_barrier_too_many_is_no_confirmation(connected: Stage) -> None:
     connected.confirm(connected.switches[0])
     assert connected.told() == []
@@ -145,7 +197,7 @@ def test_a_host_s_port_changes_nothing(connected: Stage) -> None:
 
 def test_strangers_losses_and_refusals_are_reported(connected: Stage) -> None:
     connected.connect(Switch(99))
-    connected.connect(connected.switches[1], there=False)
+    connected.lose(connected.switches[1])
     connected.app.switch_refused(_event(connected.switches[0], type=4, code=1))
     assert connected.told() == [
         ("unknown-switch", {"dpid": 99}),

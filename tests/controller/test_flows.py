@@ -19,39 +19,50 @@ def flows() -> Any:
     return module("flows")
 
 
+@pytest.fixture
+def nicira() -> Any:
+    return module("nicira")
+
+
+@pytest.fixture
+def groups() -> Any:
+    return module("groups")
+
+
 def test_one_port(flows: Any) -> None:
     for kind in ("single", "ecmp", "spray"):
-        message = flows.route(Datapath(), entry("10.0.1.7/32", kind, 3), 77, 0)
+        message = flows.route(Datapath(), entry("10.0.1.7/32", kind, 3), [])
         assert printed(message) == f"ADD priority=132,ip,nw_dst=10.0.1.7 {COOKIE} actions=output:3"
 
 
 def test_no_port_drops(flows: Any) -> None:
-    message = flows.route(Datapath(), entry("10.0.1.0/24", "single"), 77, 0)
+    message = flows.route(Datapath(), entry("10.0.1.0/24", "single"), [])
     assert printed(message) == f"ADD priority=124,ip,nw_dst=10.0.1.0/24 {COOKIE} actions=drop"
 
 
-def test_several_ports_by_a_salted_hash_that_takes_udp_ports_in(flows: Any) -> None:
-    message = flows.route(Datapath(), entry("10.1.0.0/16", "ecmp", 4, 5, 9), 0x1234, 6)
+def test_several_ports_by_a_salted_hash_that_takes_udp_ports_in(flows: Any, nicira: Any) -> None:
+    made = entry("10.1.0.0/16", "ecmp", 4, 5, 9)
+    message = flows.route(Datapath(), made, nicira.choose(Datapath(), made, 0x1234, 6))
     assert printed(message) == (
         f"ADD priority=116,ip,nw_dst=10.1.0.0/16 {COOKIE} actions=load:0x6->NXM_NX_REG1[],"
         f"multipath(symmetric_l3l4+udp,{0x1234},modulo_n,3,0,NXM_NX_REG0[]),goto_table:1"
     )
 
 
-def test_the_hash_s_outcome_chooses_among_the_ports(flows: Any) -> None:
-    messages = flows.choices(Datapath(), entry("10.1.0.0/16", "ecmp", 4, 5, 9), 6)
+def test_the_hash_s_outcome_chooses_among_the_ports(nicira: Any) -> None:
+    messages = nicira.make_group(Datapath(), entry("10.1.0.0/16", "ecmp", 4, 5, 9), 6)
     assert [printed(message) for message in messages] == [
         f"ADD table:1 priority=100,reg0={index:#x},reg1=0x6 {COOKIE} actions=output:{port}".replace("0x0,", "0,")
         for index, port in enumerate((4, 5, 9))
     ]
 
 
-def test_spraying_goes_by_the_low_bits_of_the_source_mac(flows: Any) -> None:
+def test_spraying_goes_by_the_low_bits_of_the_source_mac(flows: Any, nicira: Any) -> None:
     made = entry("10.1.0.0/16", "spray", 1, 2)
-    assert printed(flows.route(Datapath(), made, 77, 3)) == (
+    assert printed(flows.route(Datapath(), made, nicira.choose(Datapath(), made, 77, 3))) == (
         f"ADD priority=116,ip,nw_dst=10.1.0.0/16 {COOKIE} actions=load:0x3->NXM_NX_REG1[],goto_table:1"
     )
-    first = printed(flows.choices(Datapath(), made, 3)[1])
+    first = printed(nicira.make_group(Datapath(), made, 3)[1])
     assert (
         first
         == f"ADD table:1 priority=100,reg1=0x3,dl_src=00:00:00:00:00:01/00:00:00:00:00:0f {COOKIE} actions=output:2"
@@ -59,13 +70,25 @@ def test_spraying_goes_by_the_low_bits_of_the_source_mac(flows: Any) -> None:
 
 
 @pytest.mark.parametrize("ports", [2, 3, 4, 5, 8, 16])
-def test_sprayed_packets_are_spread_as_evenly_as_sixteen_values_can(ports: int, flows: Any) -> None:
-    messages = [printed(m) for m in flows.choices(Datapath(), entry("10.1.0.0/16", "spray", *range(1, ports + 1)), 1)]
+def test_sprayed_packets_are_spread_as_evenly_as_sixteen_values_can(ports: int, nicira: Any) -> None:
+    made = entry("10.1.0.0/16", "spray", *range(1, ports + 1))
+    messages = [printed(message) for message in nicira.make_group(Datapath(), made, 1)]
     values = {re.search(r"dl_src=00:00:00:00:00:(..)/00:00:00:00:00:0f", text)[1] for text in messages}  # type: ignore[index]
     assert values == {f"{value:02x}" for value in range(16)}
     shares = Counter(text.rpartition("output:")[2] for text in messages)
     assert set(shares) == {str(port) for port in range(1, ports + 1)}
     assert max(shares.values()) - min(shares.values()) <= 1
+
+
+@pytest.mark.parametrize("kind", ["ecmp", "spray"])
+def test_other_switches_get_a_group_with_a_bucket_for_each_port(kind: str, flows: Any, groups: Any) -> None:
+    made = entry("10.1.0.0/16", kind, 4, 5, 9)
+    message = flows.route(Datapath(), made, groups.choose(Datapath(), made, 77, 6))
+    assert printed(message) == f"ADD priority=116,ip,nw_dst=10.1.0.0/16 {COOKIE} actions=group:6"
+    (message,) = groups.make_group(Datapath(), made, 6)
+    buckets = ",".join(f"bucket=actions=output:{port}" for port in (4, 5, 9))
+    assert printed(message) == f"ADD group_id=6,type=select,{buckets}"
+    assert printed(groups.remove(Datapath(), 6)) == "DEL group_id=6,type=select"
 
 
 def test_an_entry_is_taken_away_by_itself(flows: Any) -> None:
@@ -121,16 +144,19 @@ if sys.argv[2] == "ryu":
         sys.modules[name] = None
 
 sys.path.insert(0, sys.argv[1])
-import ecmp, flows, routes, ryu_api
+import ecmp, flows, groups, nicira, routes, ryu_api
 
 assert ryu_api.PACKAGE == sys.argv[2], ryu_api.PACKAGE
 assert issubclass(ecmp.Ecmp, sys.modules["ryu.base.app_manager"].RyuApp)
 handlers = [m for m in vars(ecmp.Ecmp).values() if hasattr(m, "callers")]
-assert len(handlers) == 6, handlers
+assert len(handlers) == 8, handlers
 switch = types.SimpleNamespace(ofproto=ofproto, ofproto_parser=parser)
 for kind in ("ecmp", "spray"):
     entry = routes.Entry("10.1.0.0/16", kind, (1, 2, 3))
-    for message in [flows.miss(switch), flows.route(switch, entry, 9, 2), *flows.choices(switch, entry, 2)]:
+    messages = [flows.miss(switch)]
+    for words in (nicira, groups):
+        messages += [flows.route(switch, entry, words.choose(switch, entry, 9, 2)), *words.make_group(switch, entry, 2)]
+    for message in messages:
         message.set_xid(1)
         message.serialize()
         print(bytes(message.buf).hex())
@@ -149,4 +175,4 @@ def test_the_same_files_load_under_classic_ryu_s_names(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         said[package] = done.stdout
     assert said["ryu"] == said["os_ken"]
-    assert said["ryu"].count("\n") == 2 + 3 + 2 + 16
+    assert said["ryu"].count("\n") == 2 * (1 + 2 + 1) + 3 + 16

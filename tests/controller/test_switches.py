@@ -40,9 +40,9 @@ class Ear(Conductor):
         super().__init__(network.hub, wall_limit_s=600)
         self.heard: dict[str | None, list[Message]] = defaultdict(list)
 
-    def _heed_controller(self, event: str | None, message: Message) -> None:
+    def _heed_switches(self, event: str | None, message: Message) -> None:
         self.heard[event].append(message)
-        super()._heed_controller(event, message)
+        super()._heed_switches(event, message)
 
 
 class Tree:

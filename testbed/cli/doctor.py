@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from testbed.doctor.facts import Fact
-    from testbed.plan.model import Capabilities
+    from testbed.plan.model import Capabilities, SwitchingKind
 
 
 def register(app: typer.Typer) -> None:
@@ -59,11 +59,22 @@ def _print(facts: "Sequence[Fact]", measured: "Capabilities | None") -> None:
     if measured is not None:
         tc = measured.netem and measured.datapath == "kernel"
         console.print(
-            f"\ncarries {measured.packet_hops_per_s:,.0f} packet-hops/s over a shaped k=4 fat-tree; a packet comes "
-            f"{measured.path_excess_ns / 1000:,.0f} us late over an idle path, and spends up to "
-            f"{measured.switch_ns / 1000:,.0f} us in a switch (real time)\n"
-            f"uses Open vSwitch's {measured.datapath} datapath, and for links "
-            f"{'tc (the fabric where they are impaired)' if tc else 'the fabric'}"
+            f"\nOpen vSwitch ({measured.datapath} datapath; links by "
+            f"{'tc, or the fabric where they are impaired' if tc else 'the fabric'}):\n  {_carried(measured, 'ovs')}"
         )
+        if measured.native is None:
+            console.print("native switches: none without a C compiler")
+        else:
+            console.print(f"native switches (links by the fabric):\n  {_carried(measured, 'native')}")
     else:
         console.print("\nwhat it carries cannot be measured until the above is mended")
+
+
+def _carried(measured: "Capabilities", kind: "SwitchingKind") -> str:
+    carried = measured.through(kind)
+    told = (
+        f"carries {carried.packet_hops_per_s:,.0f} packet-hops/s over a shaped k=4 fat-tree; a packet comes "
+        f"{carried.path_excess_ns / 1000:,.0f} us late over an idle path"
+    )
+    inside = f", and spends up to {carried.switch_ns / 1000:,.0f} us in a switch" if carried.switch_ns else ""
+    return f"{told}{inside} (real time)"

@@ -1,16 +1,17 @@
 """What this machine carries on time, in packet-hops a second, and how late packets are: with real ranks on a fat-tree.
 
 Eight ranks of a k=4 fat-tree repeat a small ring allreduce while the links' rate is lowered, until it takes no longer
-than it should: that load is what the machine carries. Measured once and kept (see `store`); `plan` predicts a spec's
-packet-hops a second against it, and `time_dilation: auto` brings the two together.
+than it should: that load is what the machine carries; once through Open vSwitch, and once through native switches where
+there is a C compiler. Measured once and kept (see `store`); `plan` predicts a spec's packet-hops a second against it,
+and `time_dilation: auto` brings the two together.
 """
 
 import os
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from testbed.doctor import facts
 from testbed.doctor.store import load_capabilities, save_capabilities
@@ -18,7 +19,7 @@ from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.processes import Child
 from testbed.emulation.state import RunState
 from testbed.errors import MachineLacks, TestbedError
-from testbed.plan.model import Capabilities, Plan
+from testbed.plan.model import Capabilities, Carried, Plan, SwitchingKind
 from testbed.plan.planner import plan
 from testbed.run.conductor import Conductor
 from testbed.run.interrupts import interruptible, uninterrupted
@@ -26,7 +27,6 @@ from testbed.run.launch import start_workers
 from testbed.run.probes import Probes, probe
 from testbed.spec.model import Spec
 
-_HIGHEST_BPS, _LOWEST_BPS = 64_000_000, 500_000
 _STEP = 2**-0.5
 _MOST_LATE = 1.05  # of the alpha-beta bound: what still counts as carried
 _ROUNDS = 3  # the median of so many decides
@@ -34,7 +34,25 @@ _WALL_LIMIT_S = 600.0  # an emulated machine is slow
 _ROUND_LIMIT_S = 30.0
 _START_LIMIT_S = 60.0
 _RELEASE_NS = 20_000_000
-_DELAY = "2ms"  # of a link: enough to hide what a switch takes
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How one kind of switch is measured: from which rate down to which, and with what.
+
+    An Open vSwitch's links have delays that hide what a switch takes. Through native switches, which take nothing, so
+    much moves between two steps of the ring that what ranks and kernel take is little beside it.
+    """
+
+    kind: SwitchingKind
+    highest_bps: int
+    lowest_bps: int
+    delay: str
+    size: str
+
+
+_OVS = _Kind("ovs", 64_000_000, 500_000, "2ms", "128KiB")
+_NATIVE = _Kind("native", 512_000_000, 1_000_000, "100us", "1MiB")
 
 
 def capabilities(say: Callable[[str], None]) -> Capabilities:
@@ -50,47 +68,60 @@ def capabilities(say: Callable[[str], None]) -> Capabilities:
 
 
 def measure() -> Capabilities:
-    """Some fifteen seconds with a k=4 fat-tree. Raises MachineLacks for what is missing, RunFailed if it fails."""
+    """Some twenty-five seconds with a k=4 fat-tree, of either kind of switch.
+
+    Raises MachineLacks for what is missing, RunFailed if it fails.
+    """
     for fact in facts.look():
         if fact.needed and not fact.found:
             raise MachineLacks(f"{fact.name}: {fact.detail} ({fact.cost})", hint=fact.mend)
-    known: dict[str, Any] = {
-        "datapath": "kernel" if facts.kernel_datapath() else "user",
-        "netem": facts.netem(),
-        "tun_segmentation": facts.tun_segmentation(),
-        "cores": len(os.sched_getaffinity(0)),
-    }
-    unknown = Capabilities(**known, packet_hops_per_s=1, path_excess_ns=0, switch_ns=0)
+    unknown = Capabilities(
+        datapath="kernel" if facts.kernel_datapath() else "user",
+        netem=facts.netem(),
+        tun_segmentation=facts.tun_segmentation(),
+        cores=len(os.sched_getaffinity(0)),
+        packet_hops_per_s=1,
+        path_excess_ns=0,
+        switch_ns=0,
+        native=Carried(1, 0),
+    )
+    return replace(
+        unknown, **asdict(_carried(unknown, _OVS)), native=_carried(unknown, _NATIVE) if facts.compiler() else None
+    )
+
+
+def _carried(unknown: Capabilities, kind: _Kind) -> Carried:
     state = RunState.create("run", "doctor", Path("/"))
     logs = state.directory / "logs"
     logs.mkdir()
-    trial = _Trial(unknown, state, logs)
+    trial = _Trial(unknown, kind, state, logs)
     with uninterrupted():
         try:
             with interruptible():
-                hops_per_s, path_excess_ns, switch_ns = trial.run()
+                carried = trial.run()
         finally:
             problems = trial.stop()
             if not problems:
                 state.remove()
     if problems:
         raise TestbedError("the doctor's network did not go down: " + "; ".join(problems), hint="run `testbed clean`")
-    return Capabilities(**known, packet_hops_per_s=hops_per_s, path_excess_ns=path_excess_ns, switch_ns=switch_ns)
+    return carried
 
 
 class _Trial:
     """The fat-tree with its ranks, and the search over the links' rate."""
 
-    def __init__(self, unknown: Capabilities, state: RunState, logs: Path) -> None:
+    def __init__(self, unknown: Capabilities, kind: _Kind, state: RunState, logs: Path) -> None:
         self._unknown = unknown
+        self._kind = kind
         self._logs = logs
-        self._plan = self._planned(_HIGHEST_BPS)
+        self._plan = self._planned(kind.highest_bps)
         self._network = EmulatedNetwork(self._plan, state, logs)
         self._workers: Child | None = None
         self._round = 0
 
-    def run(self) -> tuple[float, int, int]:
-        """Packet-hops a second carried; lateness over an idle path; time in a switch at that load (real ns)."""
+    def run(self) -> Carried:
+        """Lower the rate until all is on time; the time in a switch is that at this load."""
         self._network.start()
         conductor = Conductor(self._network.hub, wall_limit_s=_WALL_LIMIT_S)
         self._workers = start_workers(self._network, self._logs)
@@ -99,19 +130,20 @@ class _Trial:
         probe(self._plan, conductor, idle, trains=())
         path_excess_ns = max(0, *(p.measured_ns - p.modelled_ns for p in idle.rtt)) // 2
         self._allreduce(conductor)  # the first also fills the switches' caches
-        rate_bps = float(_HIGHEST_BPS)
+        rate_bps = float(self._kind.highest_bps)
         while True:
             at_rate = self._planned(round(rate_bps))
             for link in at_rate.graph.links:
                 self._network.set_link(link.index, link.parameters)
             self._network.mark()
             took_ns = statistics.median(self._allreduce(conductor) for _ in range(_ROUNDS))
-            if took_ns <= _MOST_LATE * at_rate.prediction.bound_ns or rate_bps * _STEP < _LOWEST_BPS:
+            if took_ns <= _MOST_LATE * at_rate.prediction.bound_ns or rate_bps * _STEP < self._kind.lowest_bps:
                 break
             rate_bps *= _STEP
-        transit = self._network.fabric.transit_ns() if "netcore" in self._plan.drivers else None
+        in_switches = self._kind.kind == "ovs" and "netcore" in self._plan.drivers
+        transit = self._network.fabric.transit_ns() if in_switches else None
         hops = at_rate.prediction.packet_hops_per_iteration
-        return round(hops * 1e9 / took_ns), path_excess_ns, transit[1] if transit else 0
+        return Carried(round(hops * 1e9 / took_ns), path_excess_ns, transit[1] if transit else 0)
 
     def stop(self) -> list[str]:
         problems = []
@@ -126,9 +158,10 @@ class _Trial:
         spec = {
             "name": "doctor",
             "topology": {"kind": "fat-tree", "k": 4},
-            "links": [{"rate": f"{rate_bps}bps", "delay": _DELAY, "queue": "4MiB"}],
+            "links": [{"rate": f"{rate_bps}bps", "delay": self._kind.delay, "queue": "4MiB"}],
+            "switches": {"kind": self._kind.kind},
             "workers": {"count": 8, "placement": "spread"},
-            "workload": {"size": "128KiB"},
+            "workload": {"size": self._kind.size},
             "time_dilation": 1,
         }
         return plan(Spec.model_validate(spec), self._unknown)

@@ -62,6 +62,13 @@ def look() -> list[Fact]:
         _tool("tshark", "tshark", "captures cannot be cross-checked"),
         _tool("iperf3", "iperf3", "no comparison in `make bench`"),
         Fact(
+            "C compiler",
+            compiler() is not None,
+            compiler() or f"no {os.environ.get('CC') or 'cc'}",
+            "no native switches, which compile their programs",
+            "apt-get install gcc",
+        ),
+        Fact(
             "bmv2",
             path_of("simple_switch") is not None,
             path_of("simple_switch") or "not installed",
@@ -82,6 +89,11 @@ _LINK_SHAPING = {
     "clsact": "tc qdisc add dev lo clsact",
     "matchall": "tc filter add dev lo ingress handle 1 prio 1 matchall action mirred egress redirect dev probe",
 }
+
+
+def compiler() -> str | None:
+    """Where the C compiler is, looked for as the native target looks for it."""
+    return path_of(os.environ.get("CC") or "cc")
 
 
 def netem() -> bool:

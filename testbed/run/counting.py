@@ -14,6 +14,7 @@ from testbed.topology.graph import Graph
 _FCS_BYTES = 4
 _JOB = "job_"
 # Of what a native switch counts: packets that its program took out of the network, for good or for a controller.
+PROGRAM_COPIES = ("duplicated", "injected")  # and packets that it made, or that a controller put in
 PROGRAM_DROPS = ("dropped_program", "dropped_port", "dropped_passes", "dropped_punt", "punted")
 
 
@@ -130,7 +131,7 @@ def packet_totals(
     return PacketTotals(
         sent=sent,
         received=received,
-        duplicated=sum(row.job_duplicated for row in links) + programs.get("duplicated", 0),
+        duplicated=sum(row.job_duplicated for row in links) + sum(programs.get(name, 0) for name in PROGRAM_COPIES),
         dropped_queue=sum(row.job_dropped_queue for row in links),
         dropped_loss=sum(row.job_dropped_loss + row.job_dropped_down for row in links) + unreachable,
         dropped_corrupt=corrupt,

@@ -36,14 +36,26 @@ def show(
     made = plan(experiment.spec, machine)
     if graph is not None:
         _draw(graph, made)
+    noted, runs = _notes(made), len(experiment.points)
     if as_json:
-        print(json.dumps(as_data(made, machine, measured=measured is not None, runs=len(experiment.points)), indent=1))
+        print(json.dumps(as_data(made, machine, noted, measured=measured is not None, runs=runs), indent=1))
         return
     console = Console(highlight=False, markup=False, emoji=False)
-    for part in outline(made, machine, measured=measured is not None, runs=len(experiment.points)):
+    for part in outline(made, machine, noted, measured=measured is not None, runs=runs):
         console.print(part)
     if graph is not None:
         console.print(f"drawn to {graph}", soft_wrap=True)
+
+
+def _notes(made: Plan) -> list[str]:
+    from testbed.plan.notes import notes
+
+    programs = {switch.program for switch in made.switching.native.values()}
+    if not programs:
+        return []
+    from testbed.dataplane.programs import facts_of, path_of
+
+    return notes(made, {program: facts_of(path_of(program)) for program in programs})
 
 
 def _draw(file: Path, made: Plan) -> None:

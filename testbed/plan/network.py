@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from testbed.plan.framing import Framing, framing
-from testbed.plan.model import Plan
+from testbed.plan.model import Plan, Switching
 from testbed.plan.paths import Paths, RankPaths
 from testbed.plan.timing import BITS_NS, base_rtt_ns
 from testbed.spec.model import TransportSpec
-from testbed.topology.graph import Graph
+from testbed.topology.graph import Graph, Link
 from testbed.transport.endpoint import Path
 from testbed.wire.ethernet import ETHERNET_BYTES, UDP_MOST_BYTES, WIRE_BYTES
 
@@ -15,7 +15,7 @@ UDP_MOST_SEGMENTS = 64  # Linux UDP_MAX_SEGMENTS (128 since 6.9)
 _BURST_SHARE_OF_ECN = 4  # a burst arrives at once: at most a quarter of where marking begins
 
 
-def network_of(ranks: RankPaths, transport: TransportSpec) -> tuple[Path, Framing]:
+def network_of(ranks: RankPaths, transport: TransportSpec, switching: Switching) -> tuple[Path, Framing]:
     """The path that the transport may know of, in model time, and its framing on it; raises ParameterError."""
     graph = ranks.graph
     mtu_bytes = min(link.parameters.mtu_bytes for link in graph.links)
@@ -24,7 +24,7 @@ def network_of(ranks: RankPaths, transport: TransportSpec) -> tuple[Path, Framin
         base_rtt_ns=1,
         mtu_bytes=mtu_bytes,
         max_burst_packets=_burst_packets(graph, mtu_bytes),
-        queueing_ns=_queueing_ns(graph),
+        queueing_ns=_queueing_ns(graph, switching),
     )
     first = framing(transport, path)  # the packet's size does not depend on the round trip, which depends on it
     path = replace(path, base_rtt_ns=max(1, base_rtt_ns(ranks, first.full_bytes, first.ack_bytes)))
@@ -33,7 +33,7 @@ def network_of(ranks: RankPaths, transport: TransportSpec) -> tuple[Path, Framin
 
 def endpoint_path(plan: Plan) -> Path:
     """The path that the plan's transport may know of."""
-    return network_of(rank_paths(plan), plan.spec.transport)[0]
+    return network_of(rank_paths(plan), plan.spec.transport, plan.switching)[0]
 
 
 def rank_paths(plan: Plan) -> RankPaths:
@@ -49,7 +49,15 @@ def _burst_packets(graph: Graph, mtu_bytes: int) -> int:
     return max(1, min(least, UDP_MOST_BYTES // mtu_bytes, UDP_MOST_SEGMENTS))
 
 
-def _queueing_ns(graph: Graph) -> int:
+def _queueing_ns(graph: Graph, switching: Switching) -> int:
     """How long the queue of a switch's port that takes longest to drain, when full, takes."""
-    queues = [link.parameters for link in graph.links if graph.nodes[link.source].kind == "switch"]
-    return max(p.queue_bytes * BITS_NS // p.rate_bps for p in queues)
+    links = [link for link in graph.links if graph.nodes[link.source].kind == "switch"]
+    return max(_longest_queue_bytes(link, switching) * BITS_NS // link.parameters.rate_bps for link in links)
+
+
+def _longest_queue_bytes(link: Link, switching: Switching) -> int:
+    """With a shared buffer what one queue alone comes to: alpha / (1 + alpha) of it (Choudhury and Hahne, 1998)."""
+    switch = switching.native.get(link.source)
+    if switch is None or switch.buffer is None:
+        return link.parameters.queue_bytes
+    return int(switch.buffer.shared_bytes * switch.buffer.alpha / (1 + switch.buffer.alpha))

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from testbed.collective.cost import transfer_bytes
 from testbed.collective.schedule import REDUCE, Schedule
-from testbed.plan.messages import Buffer
-from testbed.plan.model import Capabilities, Plan
+from testbed.plan import messages
+from testbed.plan.model import Buffer, Capabilities, NativeSwitch, Pfc, Plan
 from testbed.plan.planner import explain_dilation
 from testbed.plan.predict import buffers, schedule_of
 from testbed.plan.serial import to_json
@@ -29,17 +29,21 @@ _MOST_ROWS = 12
 _NS = 1e9
 
 
-def outline(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> list[RenderableType]:
+def outline(
+    plan: Plan, machine: Capabilities, noted: Sequence[str], *, measured: bool, runs: int
+) -> list[RenderableType]:
     """The parts, in the order to print them. `runs`: how many runs the spec asks for; this plan is the first's."""
     parts: list[RenderableType] = [_head(plan, runs), _links(plan), _routes(plan)]
+    if plan.switching.native:
+        parts.append(_switches(plan))
     if plan.placement:
         parts.append(_placement(plan))
     if schedule := schedule_of(plan.spec):
         parts.append(_schedule(plan, schedule))
-    return [*parts, _load(plan, machine, measured=measured, runs=runs)]
+    return [*parts, _load(plan, machine, measured=measured, runs=runs), *(Text(f"note: {note}") for note in noted)]
 
 
-def as_data(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> dict[str, Any]:
+def as_data(plan: Plan, machine: Capabilities, noted: Sequence[str], *, measured: bool, runs: int) -> dict[str, Any]:
     """`plan.json`, and beside it what the outline says about the machine, the schedule and the time."""
     schedule = schedule_of(plan.spec)
     return {
@@ -49,6 +53,7 @@ def as_data(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> 
         "schedule": None if schedule is None else _steps(schedule, _buffers(plan)),
         "runs": runs,
         "wall_s": wall_s(plan) * runs,
+        "notes": list(noted),
     }
 
 
@@ -77,12 +82,40 @@ def _head(plan: Plan, runs: int) -> RenderableType:
     text = Text.assemble((spec.name, "bold"), f": {spec.engine} of a {graph.kind}, seed {spec.seed}")
     text.append(
         f"\n{len(graph.hosts)} hosts, {len(graph.switches)} switches{f' ({switches})' if switches else ''}, "
-        f"{len(plan.drivers)} cables; switches: {spec.switches.kind}, routing: {spec.routing.kind}, "
+        f"{len(plan.drivers)} cables; switches: {_forwarders(plan)}, routing: {spec.routing.kind}, "
         f"transport: {spec.transport.kind}"
     )
     if runs > 1:
         text.append(f"\nthe first of {runs} runs (sweep and repeats); the others differ in what is swept")
     return text
+
+
+def _forwarders(plan: Plan) -> str:
+    """`native (l3_ecmp, no controller)`."""
+    switching = plan.switching
+    programs = dict.fromkeys(_program(switch) for switch in switching.native.values())
+    what = [f"{plan.datapath} datapath"] if plan.datapath else list(programs)
+    controller = f"controller {_base(switching.controller)}" if switching.controller else "no controller"
+    return f"{switching.kind} ({', '.join([*what, controller])})"
+
+
+def _switches(plan: Plan) -> RenderableType:
+    table = _table("switches", "switches", "program", "scheduler", "buffer", "pfc", "trim", "e.g.")
+    kinds: dict[NativeSwitch, list[str]] = {}
+    for name, switch in plan.switching.native.items():
+        kinds.setdefault(switch, []).append(name)
+    for switch, names in list(kinds.items())[:_MOST_ROWS]:
+        table.add_row(
+            str(len(names)),
+            _program(switch),
+            "strict" if switch.scheduler == "strict" else ":".join(map(str, switch.scheduler)),
+            _buffer(switch.buffer) if switch.buffer else "a link's queue",
+            _pfc(switch.pfc) if switch.pfc else "-",
+            format_bytes(switch.trim_bytes) if switch.trim_bytes else "-",
+            names[0],
+        )
+    _say_rest(table, len(kinds))
+    return table
 
 
 def _links(plan: Plan) -> RenderableType:
@@ -165,8 +198,10 @@ def _load(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> Re
             "packets of an iteration", f"{p.packets_per_iteration:,}", f"{p.packet_hops_per_iteration:,} packet-hops"
         )
     known = "measured" if measured else "assumed; `testbed doctor` measures it"
-    carried = f"this machine carries {machine.packet_hops_per_s:,.0f} ({known})"
-    table.add_row("packet-hops a second", f"{p.packet_hops_per_s:,.0f}", carried)
+    if plan.spec.engine == "emulation":
+        carries = machine.through(plan.switching.kind).packet_hops_per_s
+        carried = f"this machine carries {carries:,.0f} with {plan.switching.kind} switches ({known})"
+        table.add_row("packet-hops a second", f"{p.packet_hops_per_s:,.0f}", carried)
     for i, reason in enumerate(dilation.reasons):
         table.add_row("time dilation" if i == 0 else "", str(dilation.value) if i == 0 else "", reason)
     if plan.spec.workload is not None and p.bound_ns:
@@ -177,7 +212,7 @@ def _load(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> Re
     return table
 
 
-def _steps(schedule: Schedule, work: Sequence[Buffer]) -> list[dict[str, Any]]:
+def _steps(schedule: Schedule, work: Sequence[messages.Buffer]) -> list[dict[str, Any]]:
     """Runs of steps that are alike."""
     rows, steps = schedule.transfers, []
     size = np.zeros(len(rows), np.int64)
@@ -189,16 +224,16 @@ def _steps(schedule: Schedule, work: Sequence[Buffer]) -> list[dict[str, Any]]:
         op = "+".join("reduce" if each == REDUCE else "copy" for each in ops)
         steps.append((op, int(np.count_nonzero(size[here])), int(size[here].sum()), int(size[here].max())))
     found, first = [], 0
-    for (op, messages, bytes_, largest), alike in groupby(steps):
+    for (op, number, bytes_, largest), alike in groupby(steps):
         last = first + len(list(alike)) - 1
         found.append(
-            {"first": first, "last": last, "op": op, "messages": messages, "bytes": bytes_, "largest_bytes": largest}
+            {"first": first, "last": last, "op": op, "messages": number, "bytes": bytes_, "largest_bytes": largest}
         )
         first = last + 1
     return found
 
 
-def _buffers(plan: Plan) -> list[Buffer]:
+def _buffers(plan: Plan) -> list[messages.Buffer]:
     return buffers(plan.spec.workload) if plan.spec.workload else []
 
 
@@ -227,6 +262,23 @@ def _impairment(p: LinkParameters) -> str:
         words.append(f"jitter {format_duration(p.jitter_ns)}")
     words += [f"{word} {value:.3g}" for word, value in (("duplicate", p.duplicate), ("corrupt", p.corrupt)) if value]
     return ", ".join(words)
+
+
+def _program(switch: NativeSwitch) -> str:
+    return _base(switch.program)
+
+
+def _base(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _buffer(buffer: Buffer) -> str:
+    room = f", headroom {format_bytes(buffer.headroom_bytes)}" if buffer.headroom_bytes else ""
+    return f"{format_bytes(buffer.shared_bytes)} shared, alpha {buffer.alpha:g}{room}"
+
+
+def _pfc(pfc: Pfc) -> str:
+    return f"{_ports(pfc.priorities)}: {format_bytes(pfc.xoff_bytes)} / {format_bytes(pfc.xon_bytes)}"
 
 
 def _ports(ports: Sequence[int]) -> str:

@@ -47,7 +47,7 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
     addresses = {host: Address(ip, mac(i)) for i, (host, ip) in enumerate(addressing.hosts.items())}
     placement = place(spec.workers, graph, spec.seed) if spec.workers else ()
     ranks = RankPaths(graph, Paths(graph, addresses, switches), placement or graph.hosts)
-    prediction = predict(spec, ranks, schedule_of(spec))
+    prediction = predict(spec, ranks, schedule_of(spec), switching)
     dilation = dilate(spec, prediction, longest_hops(ranks), capabilities, switching.kind).value
     check_range(spec, graph, prediction, dilation)
     core = router.core_cables()

@@ -7,7 +7,7 @@ from testbed.collective.schedule import Schedule
 from testbed.plan.bound import bound_ns
 from testbed.plan.framing import Framing
 from testbed.plan.messages import Buffer, messages
-from testbed.plan.model import Prediction
+from testbed.plan.model import Prediction, Switching
 from testbed.plan.network import network_of
 from testbed.plan.paths import RankPaths
 from testbed.spec.model import Spec, TrafficSpec, WorkloadSpec
@@ -34,9 +34,9 @@ def buffers(workload: WorkloadSpec) -> list[Buffer]:
     return [(elements, element_bytes) for elements in buffer_elements(workload.gradients)]
 
 
-def predict(spec: Spec, ranks: RankPaths, schedule: Schedule | None) -> Prediction:
+def predict(spec: Spec, ranks: RankPaths, schedule: Schedule | None, switching: Switching) -> Prediction:
     """The prediction. A command is taken to send full packets at its NIC's rate, to all other ranks alike."""
-    path, framing = network_of(ranks, spec.transport)
+    path, framing = network_of(ranks, spec.transport, switching)
     packets, hops, bound, rate = 0, 0, 0, 0.0
     if schedule is not None and spec.workload is not None:
         work = buffers(spec.workload)

@@ -128,7 +128,9 @@ def _check_program(findings: Findings, path: Path, name: str) -> None:
 
 def _check_weights(findings: Findings, path: Path, weights: tuple[int, ...] | Mapping[str, int]) -> None:
     by_step: list[tuple[Step, int]] = list(weights.items() if isinstance(weights, Mapping) else enumerate(weights))
-    if not isinstance(weights, Mapping) and len(weights) != PRIORITIES:
+    if findings.incomplete(findings.place(path)[0]):
+        pass  # some were wrong: nothing is said of how many are left
+    elif not isinstance(weights, Mapping) and len(weights) != PRIORITIES:
         findings.add(
             path, f"has {len(weights)} weights and must have {PRIORITIES}, of priorities 0 to {PRIORITIES - 1}"
         )
@@ -145,7 +147,7 @@ def _check_weights(findings: Findings, path: Path, weights: tuple[int, ...] | Ma
 def _check_pfc(findings: Findings, path: Path, pfc: PfcSpec) -> None:
     one = isinstance(pfc.priorities, int)
     priorities = _priorities(pfc)
-    if not priorities:
+    if not priorities and not findings.incomplete(findings.place((*path, "priorities"))[0]):
         findings.add((*path, "priorities"), "names no priority")
     for index, priority in enumerate(priorities):
         where = (*path, "priorities") if one else (*path, "priorities", index)

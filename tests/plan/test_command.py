@@ -31,7 +31,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_outline_names_all_parts(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", str(spec)]) == 0
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
     for words in (
         "16 hosts, 20 switches (8 edge, 8 aggregation, 4 core), 48 cables",
         "loss 0.005",

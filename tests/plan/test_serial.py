@@ -42,6 +42,20 @@ EXTRAS = st.fixed_dictionaries(
         "faults": st.just([{"kind": "link-down", "select": "s*", "at": "5ms", "for": "1ms"}]),
         "traffic": st.just([{"kind": "incast", "from": ["h0"], "to": "h1", "size": "64KiB", "every": "2ms"}]),
         "transport": st.just({"kind": "roce", "timeout": 14, "congestion": {"kind": "dcqcn", "g": "0.4%"}}),
+        "switches": st.sampled_from(
+            [
+                {"kind": "native"},
+                {
+                    "kind": "native",
+                    "controller": "ecmp",
+                    "buffer": {"shared": "1MiB", "alpha": 0.125, "headroom": "20KiB"},
+                    "pfc": {"priorities": 3, "xoff": "64KiB", "xon": "48KiB"},
+                    "overrides": [{"select": "all", "program": "trim", "trim": "64B", "scheduler": "strict"}],
+                },
+                {"kind": "auto", "scheduler": {"weighted": {"3": 4}}, "pfc": {"xoff": "1B", "xon": 0}},
+                {"kind": "native", "scheduler": {"weighted": [1, 2, 3, 4, 5, 6, 7, 8]}},
+            ]
+        ),
         "capture": st.just({"select": ["h0"], "snap": "128B"}),
         "sweep": st.just({"topology.k": [4, 6], "routing.kind": ["ecmp", "spray"]}),
         "expect": st.just([{"metric": "cct_ns.p50", "of": {"seed": 1}, "at_most": 1.5}]),
@@ -75,6 +89,20 @@ def test_what_other_programs_read_stands_by_name() -> None:
     assert data["graph"]["link_parameters"][link["parameters"]]["rate_bps"] == 10**9
     assert data["switches"]["c0"]["entries"][0] == {"prefix": "10.0.0.0/16", "kind": "single", "ports": [1]}
     assert data["addresses"]["h0"]["ip"] == "10.0.0.2"
+
+
+def test_what_the_fabric_reads_of_native_switches_stands_by_name() -> None:
+    buffer, pfc = {"shared": "1MiB"}, {"priorities": [5, 3], "xoff": "2kB", "xon": "1kB"}
+    data = to_json(planned(switches={"kind": "native", "buffer": buffer, "pfc": pfc, "trim": "64B"}))
+    assert data["datapath"] is None
+    assert (data["switching"]["kind"], data["switching"]["controller"]) == ("native", None)
+    assert data["switching"]["native"]["c0"] == {
+        "program": "l3_ecmp",
+        "scheduler": "strict",
+        "buffer": {"shared_bytes": 1 << 20, "alpha": 1.0, "headroom_bytes": 0},
+        "pfc": {"priorities": (3, 5), "xoff_bytes": 2000, "xon_bytes": 1000},
+        "trim_bytes": 64,
+    }
 
 
 def test_another_schema_is_refused() -> None:

@@ -1,0 +1,64 @@
+"""What is odd about a plan though nothing is wrong with it: `testbed plan` tells it, and nothing is refused for it."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+
+from testbed.dataplane.programs import Facts
+from testbed.plan.model import Plan
+from testbed.plan.timing import BITS_NS
+from testbed.units import format_bytes
+from testbed.wire.ethernet import ETHERNET_BYTES, WIRE_BYTES
+
+_PAUSE_BYTES = 60 + WIRE_BYTES  # a pause frame is of the least size (IEEE 802.3, clause 31B)
+
+
+def notes(plan: Plan, programs: Mapping[str, Facts]) -> list[str]:
+    """One line each; `programs`: what the plan's switch programs do."""
+    return list(dict.fromkeys([*_of_programs(plan, programs), *_of_queues(plan)]))
+
+
+def _of_programs(plan: Plan, programs: Mapping[str, Facts]) -> Iterator[str]:
+    routing = plan.spec.routing.kind
+    for switch in plan.switching.native.values():
+        name, facts = PurePath(switch.program).name, programs[switch.program]
+        if routing == "spray" and facts.hashes:
+            yield f"{name} spreads flows by a hash, though routing is spray"
+        if routing == "ecmp" and not facts.hashes:
+            yield f"{name} has no salted hash (table `salts`): how it spreads flows is its own affair"
+        if switch.scheduler != "strict" and not facts.sets_priority:
+            yield f"{name} gives packets no priority: all are in one queue, and the weights do nothing"
+
+
+def _of_queues(plan: Plan) -> Iterator[str]:
+    switches = plan.switching.native.values()
+    if any(switch.buffer for switch in switches) and any(link.queue_bytes is not None for link in plan.spec.links):
+        yield "where a switch has a buffer, it takes the place of its links' queue"
+    for kept in sorted({switch.trim_bytes for switch in switches} - {0}):
+        yield (
+            f"a packet cut to {format_bytes(kept)} fails {plan.spec.transport.kind}'s check on arrival: it counts as "
+            "corrupt, and the transport has to send it again"
+        )
+    short = {name: needed for name in plan.switching.native if (needed := _lacking_headroom_bytes(plan, name))}
+    if short:
+        needed, name = max((needed, name) for name, needed in short.items())
+        yield (
+            f"{len(short)} switches may drop in spite of their pauses, for a headroom is less than what still arrives "
+            f"after one (at {name} up to {format_bytes(needed)} a port and priority)"
+        )
+
+
+def _lacking_headroom_bytes(plan: Plan, name: str) -> int:
+    """The most that arrives at a port of a switch after a pause is due, if its headroom is less; else 0.
+
+    That is while the frame before it and the pause itself are sent, over both delays, and the frame that is under way.
+    """
+    switch = plan.switching.native[name]
+    if switch.pfc is None or switch.buffer is None:
+        return 0
+    most = 0
+    for out in plan.graph.links_from(name):
+        back, there = out.parameters, plan.graph.reverse(out).parameters
+        ahead_bytes = back.mtu_bytes + ETHERNET_BYTES + WIRE_BYTES + _PAUSE_BYTES
+        until_ns = ahead_bytes * BITS_NS // back.rate_bps + back.delay_ns + there.delay_ns
+        most = max(most, until_ns * there.rate_bps // BITS_NS + there.mtu_bytes + ETHERNET_BYTES + WIRE_BYTES)
+    return most if most > switch.buffer.headroom_bytes else 0

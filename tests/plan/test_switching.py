@@ -1,0 +1,175 @@
+"""Which switches the plan has: native ones with their programs and buffers, Open vSwitch, and how `auto` chooses."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.cli import run
+from testbed.errors import MachineLacks
+from testbed.plan import DEFAULT_CAPABILITIES
+from testbed.plan.model import Buffer, Carried, NativeSwitch, Pfc
+from testbed.plan.network import endpoint_path
+from testbed.plan.planner import explain_dilation
+from tests.plan.specs import STOCK, planned, star
+
+KERNEL = replace(STOCK, native=Carried(packet_hops_per_s=1e6, path_excess_ns=0))
+USERSPACE = replace(KERNEL, datapath="user")
+NO_COMPILER = replace(USERSPACE, native=None)
+
+
+def test_open_vswitch_has_the_controller_and_no_programs() -> None:
+    made = planned(KERNEL)
+    assert (made.switching.kind, made.switching.controller, made.switching.native) == ("ovs", "ecmp", {})
+    assert made.datapath == "kernel"
+
+
+def test_native_switches_forward_by_a_program_and_their_cables_are_the_fabrics() -> None:
+    made = planned(KERNEL, switches={"kind": "native"})
+    assert (made.switching.kind, made.switching.controller, made.datapath) == ("native", None, None)
+    assert made.switching.native == dict.fromkeys(made.graph.switches, NativeSwitch("l3_ecmp", "strict", None, None, 0))
+    assert set(made.drivers) == {"netcore"}
+
+
+def test_spraying_has_a_program_of_its_own() -> None:
+    for kind, program in (("ecmp", "l3_ecmp"), ("single", "l3_ecmp"), ("spray", "spray")):
+        made = planned(KERNEL, switches={"kind": "native"}, routing={"kind": kind})
+        assert {switch.program for switch in made.switching.native.values()} == {program}
+
+
+def test_a_controller_that_is_named_drives_native_switches() -> None:
+    assert planned(KERNEL, switches={"kind": "native", "controller": "ecmp"}).switching.controller == "ecmp"
+
+
+@pytest.mark.parametrize(
+    ("machine", "keys", "kind"),
+    [
+        (KERNEL, {}, "ovs"),
+        (USERSPACE, {}, "native"),
+        (NO_COMPILER, {}, "ovs"),
+        (KERNEL, {"trim": "64B"}, "native"),  # only native switches have it
+        (KERNEL, {"overrides": [{"select": "core", "program": "trim"}]}, "native"),
+    ],
+)
+def test_auto(machine: Any, keys: dict[str, Any], kind: str) -> None:
+    switching = planned(machine, switches={"kind": "auto", **keys}).switching
+    assert (switching.kind, switching.controller) == (kind, "ecmp")
+
+
+def test_auto_where_a_switch_has_more_ports_than_programs_can_number() -> None:
+    kinds = [planned(USERSPACE, **star(hosts), switches={"kind": "auto"}).switching.kind for hosts in (509, 510)]
+    assert kinds == ["native", "ovs"]
+
+
+def test_native_switches_need_a_compiler() -> None:
+    with pytest.raises(MachineLacks, match="C compiler"):
+        planned(NO_COMPILER, switches={"kind": "native"})
+
+
+def test_overrides_in_order_key_by_key() -> None:
+    keys = {
+        "kind": "native",
+        "program": "ecn_priority",
+        "buffer": {"shared": "1MiB", "headroom": "20KiB"},
+        "pfc": {"priorities": [4, 3], "xoff": "64KiB", "xon": "48KiB"},
+        "overrides": [
+            {"select": ["edge", "c0"], "program": "trim", "trim": "64B"},
+            {"select": "e0_*", "scheduler": {"weighted": {"7": 9}}, "trim": 0},
+            {"select": "c0", "pfc": {"priorities": 0, "xoff": "1KiB", "xon": "1KiB"}},
+            {"select": "c1", "scheduler": {"weighted": [1, 2, 3, 4, 5, 6, 7, 8]}, "pfc": {"xoff": "2KiB", "xon": 0}},
+        ],
+    }
+    native = planned(KERNEL, switches=keys).switching.native
+    buffer, pfc = Buffer(1 << 20, 1.0, 20 << 10), Pfc((3, 4), 64 << 10, 48 << 10)
+    assert native["a0_0"] == NativeSwitch("ecn_priority", "strict", buffer, pfc, 0)
+    assert native["e1_0"] == NativeSwitch("trim", "strict", buffer, pfc, 64)
+    assert native["e0_1"] == NativeSwitch("trim", (1, 1, 1, 1, 1, 1, 1, 9), buffer, pfc, 0)
+    assert native["c0"] == NativeSwitch("trim", "strict", buffer, Pfc((0,), 1024, 1024), 64)
+    all_eight = Pfc(tuple(range(8)), 2048, 0)
+    assert native["c1"] == NativeSwitch("ecn_priority", tuple(range(1, 9)), buffer, all_eight, 0)
+
+
+def test_the_dilation_is_by_what_the_machine_carries_through_native_switches() -> None:
+    slow = replace(KERNEL, switch_ns=10**6, path_excess_ns=10**6)
+    keys = star(2, workload={"size": "1MiB"}, switches={"kind": "native"})
+    made = planned(slow, **keys)
+    dilation = explain_dilation(made, slow)
+    assert (dilation.by_timing, dilation.by_switches) == (1, 1)
+    assert dilation.by_load == -(-made.prediction.packet_hops_per_s // 500_000)
+    assert len(dilation.reasons) == 2  # a native switch takes no time
+    later = replace(slow, native=Carried(packet_hops_per_s=1e12, path_excess_ns=made.prediction.base_rtt_ns))
+    assert planned(later, **keys).dilation == 20  # twice the base round trip late, a tenth of it allowed
+
+
+def test_a_queue_in_a_shared_buffer_is_bounded_by_its_threshold() -> None:
+    # One queue alone comes to alpha / (1 + alpha) of the buffer (Choudhury and Hahne, 1998): here to two thirds.
+    keys = star(2, switches={"kind": "native", "buffer": {"shared": "3MiB", "alpha": 2}})
+    assert endpoint_path(planned(KERNEL, **keys)).queueing_ns == (2 << 20) * 8
+    assert endpoint_path(planned(KERNEL, **star(2))).queueing_ns == (256 << 10) * 8
+
+
+SPEC = """\
+name: native
+topology: {kind: leaf-spine, spines: 2, leaves: 2, hosts: 2}
+workers: {count: 4}
+workload: {size: 64KiB}
+switches: {kind: native}
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # a machine that was never measured
+    monkeypatch.setenv("COLUMNS", "200")
+    file = tmp_path / "native.yaml"
+    file.write_text(SPEC)
+    return file
+
+
+def test_the_outline_tells_the_switches(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = [
+        "switches.program=ecn_priority",
+        "switches.buffer={shared: 1MiB, alpha: 0.5, headroom: 64KiB}",
+        "switches.pfc={priorities: [3, 4], xoff: 64KiB, xon: 48KiB}",
+        "switches.overrides=[{select: leaf, program: p4/trim.p4, trim: 64B, scheduler: {weighted: {3: 4}}}]",
+    ]
+    assert run(["plan", str(spec), *(word for setting in settings for word in ("-S", setting))]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for words in (
+        "switches: native (trim.p4, ecn_priority, no controller)",
+        "2 trim.p4 1:1:1:4:1:1:1:1 1MiB shared, alpha 0.5, headroom 64KiB 3,4: 64KiB / 48KiB 64B leaf0",
+        "2 ecn_priority strict 1MiB shared, alpha 0.5, headroom 64KiB 3,4: 64KiB / 48KiB - spine0",
+        f"this machine carries {DEFAULT_CAPABILITIES.through('native').packet_hops_per_s:,.0f} with native switches",
+        "note: a packet cut to 64B fails roce's check on arrival",
+    ):
+        assert words in text
+    assert "switches ask for" not in text
+    assert "may drop" not in text
+
+
+@pytest.mark.parametrize(
+    ("setting", "note"),
+    [
+        ("switches.scheduler={weighted: {3: 2}}", "l3_ecmp gives packets no priority"),
+        ("switches.program=spray", "spray has no salted hash"),
+        ("switches={kind: native, program: l3_ecmp}", None),
+        ("switches={kind: native, buffer: {shared: 1MiB}, pfc: {xoff: 9KiB, xon: 9KiB}}", "4 switches may drop"),
+        # A gigabit and 10 us: 2500 bytes while both delays pass, two full frames of 1538 and a pause frame of 84.
+        ("switches={kind: native, buffer: {shared: 1MiB, headroom: 5659B}, pfc: {xoff: 9KiB, xon: 0}}", "up to 5660B"),
+        ("switches={kind: native, buffer: {shared: 1MiB, headroom: 5660B}, pfc: {xoff: 9KiB, xon: 0}}", None),
+    ],
+)
+def test_json_has_the_notes(spec: Path, capsys: pytest.CaptureFixture[str], setting: str, note: str | None) -> None:
+    assert run(["plan", str(spec), "--json", "-S", setting]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["switching"]["kind"] == "native"
+    assert len(data["notes"]) == (note is not None)
+    assert note is None or note in data["notes"][0]
+
+
+def test_spraying_by_a_program_that_hashes_is_noted(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = ["-S", "routing.kind=spray", "-S", "switches.program=l3_ecmp"]
+    assert run(["plan", str(spec), "--json", *wanted]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == ["l3_ecmp spreads flows by a hash, though routing is spray"]

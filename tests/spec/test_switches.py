@@ -1,0 +1,290 @@
+"""`switches` of a spec: what native switches may be told, and each mistake at its line and column."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from testbed.spec.reader import read_spec
+from testbed.spec.resolved import resolved_text
+from testbed.spec.schema import json_schema
+
+from .examples import mistakes
+
+RIGHT = """\
+name: native
+topology: {kind: fat-tree, k: 4}
+switches:
+  kind: native
+  program: ecn_priority
+  scheduler: strict
+  buffer: {shared: 1MiB, alpha: 0.5, headroom: 20KiB}
+  pfc: {priorities: [3, 4], xoff: 64KiB, xon: 48KiB}
+  trim: 64B
+  overrides:
+    - {select: core, scheduler: {weighted: {3: 4}}}
+    - {select: [e0_*, edge], program: p4/trim.p4, trim: 0}
+"""
+NAMED = "ecn_priority, gradient_drop, l3_ecmp, spray, trim"
+
+CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is told), key, in the message, suggestion
+    ("unknown key", "trim: 64B", "§trimm: 64B", "switches.trimm", "unknown key", "trim"),
+    (
+        "unknown kind",
+        "kind: native",
+        "kind: §nativ",
+        "switches.kind",
+        "'nativ' is not one of auto, ovs, native",
+        "native",
+    ),
+    ("kind not built", "kind: native", "kind: §bmv2", "switches.kind", "bmv2 is not supported yet", ""),
+    (
+        "unknown program",
+        "program: ecn_priority",
+        "program: §ecn_priorty",
+        "switches.program",
+        f"no switch program is called 'ecn_priorty': there are {NAMED}, or a file (.p4 or .json)",
+        "ecn_priority",
+    ),
+    (
+        "no such file",
+        "p4/trim.p4",
+        "§p4/trimm.p4",
+        "switches.overrides.1.program",
+        "there is no file 'p4/trimm.p4' beside the spec, in the current folder or in p4/",
+        "trim",
+    ),
+    ("no scheduler", "scheduler: strict", "scheduler: §fair", "switches.scheduler", "is not strict or a mapping", ""),
+    (
+        "alpha 0",
+        "alpha: 0.5",
+        "alpha: §0",
+        "switches.buffer.alpha",
+        "is 0 and must be more than 0 and at most 1024",
+        "",
+    ),
+    ("alpha too large", "alpha: 0.5", "alpha: §1025", "switches.buffer.alpha", "at most 1024", ""),
+    (
+        "no size of a buffer",
+        "buffer: {shared: 1MiB, alpha",
+        "§buffer: {alpha",
+        "switches.buffer.shared",
+        "is missing",
+        "",
+    ),
+    (
+        "a buffer that holds nothing",
+        "shared: 1MiB, alpha: 0.5, headroom: 20KiB}\n  pfc: {priorities: [3, 4], xoff: 64KiB, xon: 48KiB}",
+        "shared: §1517B, alpha: 0.5}",
+        "switches.buffer.shared",
+        "1517 bytes hold no frame of 1518 (an MTU of 1500)",
+        "1518B",
+    ),
+    (
+        "an alpha that lets nothing in",
+        "alpha: 0.5",
+        "alpha: §0.001",
+        "switches.buffer.alpha",
+        "0.001 x 1MiB, the most that a queue may hold, is no frame of 1518 (an MTU of 1500)",
+        "0.002",
+    ),
+    (
+        "headroom without pauses",
+        "headroom: 20KiB}\n  pfc: {priorities: [3, 4], xoff: 64KiB, xon: 48KiB}",
+        "§headroom: 20KiB}",
+        "switches.buffer.headroom",
+        "goes with pfc, which is not set",
+        "",
+    ),
+    (
+        "no xoff",
+        "pfc: {priorities: [3, 4], xoff: 64KiB, ",
+        "§pfc: {priorities: [3, 4], ",
+        "switches.pfc.xoff",
+        "is missing",
+        "",
+    ),
+    ("xoff 0", "xoff: 64KiB, xon: 48KiB", "xoff: §0, xon: 0", "switches.pfc.xoff", "paused for ever", ""),
+    ("xon over xoff", "xon: 48KiB", "xon: §65KiB", "switches.pfc.xon", "is 65KiB, more than xoff", "64KiB"),
+    ("xoff never reached", "xoff: 64KiB", "xoff: §2MiB", "switches.pfc.xoff", "buffer of 1MiB never holds", ""),
+    ("priority 8", "[3, 4]", "[3, §8]", "switches.pfc.priorities.1", "is 8 and must be from 0 to 7", ""),
+    ("priority -1", "[3, 4]", "§-1", "switches.pfc.priorities", "is -1 and must be from 0 to 7", ""),
+    ("priority twice", "[3, 4]", "[3, §3]", "switches.pfc.priorities.1", "3 is there twice", ""),
+    ("no priority", "[3, 4]", "§[]", "switches.pfc.priorities", "names no priority", ""),
+    ("trim under the headers", "trim: 64B", "trim: §41B", "switches.trim", "is 41B and must be at least 42B", "42B"),
+    ("trim over the mtu", "trim: 64B", "trim: §1500B", "switches.trim", "must be below the MTU of 1500", ""),
+    (
+        "seven weights",
+        "{3: 4}",
+        "§[1, 1, 1, 1, 1, 1, 1]",
+        "switches.overrides.0.scheduler.weighted",
+        "has 7 weights",
+        "",
+    ),
+    (
+        "weight 0",
+        "{3: 4}",
+        "{3: §0}",
+        "switches.overrides.0.scheduler.weighted.3",
+        "is 0 and must be from 1 to 1000",
+        "",
+    ),
+    ("half a weight", "{3: 4}", "{3: §0.5}", "switches.overrides.0.scheduler.weighted.3", "not a whole number", ""),
+    ("weight of 8", "{3: 4}", "{§8: 4}", "switches.overrides.0.scheduler.weighted.8", "is no priority", ""),
+    ("no weight", "{3: 4}", "§{}", "switches.overrides.0.scheduler.weighted", "names no priority", ""),
+    (
+        "unknown tier",
+        "select: core",
+        "select: §corr",
+        "switches.overrides.0.select",
+        "no switch or tier is called 'corr'",
+        "core",
+    ),
+    (
+        "a host",
+        "select: core",
+        "select: §h1",
+        "switches.overrides.0.select",
+        "'h1' is no switch but a host: this fat-tree has e.g. e0_0 (edge), a0_0 (aggregation), c0 (core)",
+        "",
+    ),
+    ("one of several", "[e0_*, edge]", "[e0_*, §edgy]", "switches.overrides.1.select.1", "'edgy'", "edge"),
+    (
+        "nothing set",
+        "{select: core, scheduler: {weighted: {3: 4}}}",
+        "§{select: core}",
+        "switches.overrides.0",
+        "sets nothing: give it one of program, scheduler, buffer, pfc, trim",
+        "",
+    ),
+    ("no selector", "{select: core, ", "§{", "switches.overrides.0.select", "is missing", ""),
+    (
+        "a datapath",
+        "trim: 64B",
+        "§datapath: user",
+        "switches.datapath",
+        "goes with kind: ovs, and this is native",
+        "kind: ovs",
+    ),
+    ("unknown controller", "trim: 64B", "controller: §ecmpp", "switches.controller", "no controller", "ecmp"),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "key", "message", "suggestion"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_a_mistake_is_told_where_it_is(
+    tmp_path: Path, before: str, after: str, key: str, message: str, suggestion: str
+) -> None:
+    assert RIGHT.count(before) == 1, before
+    text = RIGHT.replace(before, after)
+    ahead = text[: text.index("§")].split("\n")
+    found = mistakes(tmp_path, text.replace("§", ""))
+    assert [(e.line, e.column, e.key, e.suggestion) for e in found] == [
+        (len(ahead), len(ahead[-1]) + 1, key, suggestion)
+    ]
+    assert message in found[0].message
+
+
+def test_the_right_spec_is_right_and_resolves_to_itself(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, RIGHT) == ()
+    spec = read_spec(tmp_path / "spec.yaml")
+    (tmp_path / "again.yaml").write_text(resolved_text(spec))
+    assert read_spec(tmp_path / "again.yaml") == spec
+    assert spec.switches.program == "ecn_priority"  # a bare name stays, so that the spec can be read elsewhere
+    assert Path(str(spec.switches.overrides[1].program)).read_text().startswith("// Forwards as l3_ecmp does")
+
+
+@pytest.mark.parametrize("key", ["program: spray", "scheduler: strict", "trim: 64B", "overrides: []"])
+def test_what_open_vswitch_does_not_have(tmp_path: Path, key: str) -> None:
+    (found,) = mistakes(tmp_path, f"name: n\ntopology: {{kind: star, hosts: 2}}\nswitches: {{{key}}}\n")
+    assert (found.line, found.column) == (3, 12)
+    assert found.message == "goes with kind: native (or auto), and this is ovs"
+    assert found.suggestion == "kind: native"
+
+
+def test_another_kind_from_the_command_line_or_a_sweep_leaves_the_files_keys_behind(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, RIGHT, "switches.kind=ovs") == ()
+    assert mistakes(tmp_path, RIGHT, "sweep={switches.kind: [ovs, native, auto]}") == ()
+    assert mistakes(tmp_path, RIGHT, "sweep={switches.program: [trim, ecn_priority], switches.trim: [0, 64B]}") == ()
+    (found,) = mistakes(tmp_path, RIGHT, "switches.kind=ovs", "switches.program=spray")
+    assert found.key == "switches.program"
+
+
+def test_all_mistakes_are_told_in_one_pass(tmp_path: Path) -> None:
+    text = RIGHT.replace("ecn_priority", "nothing").replace("0.5", "0").replace("64B", "1B").replace("core", "none")
+    assert [e.key for e in mistakes(tmp_path, text)] == [
+        "switches.program", "switches.buffer.alpha", "switches.trim", "switches.overrides.0.select",
+    ]  # fmt: skip
+
+
+def test_a_pause_of_priorities_that_no_packet_has(tmp_path: Path) -> None:
+    unset = RIGHT.replace("program: ecn_priority", "program: l3_ecmp")
+    assert mistakes(tmp_path, unset) == ()  # p4/trim.p4, of the edge, gives priorities
+    (found,) = mistakes(tmp_path, unset.replace(" program: p4/trim.p4,", ""))
+    assert (found.line, found.column, found.key, found.suggestion) == (8, 21, "switches.pfc.priorities", "0")
+    assert found.message == "l3_ecmp: gives packets no priority, so that all are of priority 0 and none is ever paused"
+
+
+def own(folder: Path, source: str) -> tuple[Any, ...]:
+    (folder / "own.p4").write_text(source)
+    return mistakes(folder, "name: n\ntopology: {kind: star, hosts: 2}\nswitches: {kind: native, program: own.p4}\n")
+
+
+def test_a_program_of_one_s_own_lies_beside_the_spec_and_includes_what_is_shipped(tmp_path: Path) -> None:
+    shipped = Path(str(read_spec_program(tmp_path, "p4/l3_ecmp.p4"))).read_text()
+    assert own(tmp_path, shipped) == ()
+    assert read_spec_program(tmp_path, "own.p4") == str(tmp_path / "own.p4")
+
+
+def read_spec_program(folder: Path, name: str) -> str | None:
+    text = f"name: n\ntopology: {{kind: star, hosts: 2}}\nswitches: {{kind: native, program: {name}}}\n"
+    (folder / "spec.yaml").write_text(text)
+    return read_spec(folder / "spec.yaml").switches.program
+
+
+def test_a_program_that_does_not_compile_is_told_with_its_own_place(tmp_path: Path) -> None:
+    (found,) = own(
+        tmp_path, "#include <core.p4>\n#include <v1model.p4>\nstruct m { bit<8> a; }\nstruct n { byte b; }\n"
+    )
+    assert (found.line, found.column, found.key) == (3, 35, "switches.program")
+    assert found.message.startswith(f"does not compile: {tmp_path / 'own.p4'}:4:12: ")
+
+
+def test_a_program_that_takes_no_routes_is_refused(tmp_path: Path) -> None:
+    (found,) = own(
+        tmp_path,
+        "#include <core.p4>\n#include <v1model.p4>\nstruct none { }\n"
+        "parser P(packet_in p, out none h, inout none m, inout standard_metadata_t s) {\n"
+        "  state start { transition accept; }\n}\n"
+        "control C(inout none h, inout none m) { apply { } }\n"
+        "control I(inout none h, inout none m, inout standard_metadata_t s) { apply { } }\n"
+        "control D(packet_out p, in none h) { apply { } }\n"
+        "V1Switch(P(), C(), I(), I(), C(), D()) main;\n",
+    )
+    assert "has no tables `routes` and `members`" in found.message
+
+
+def test_a_file_that_is_no_bmv2_json(tmp_path: Path) -> None:
+    (tmp_path / "own.json").write_text("{}")
+    text = "name: n\ntopology: {kind: star, hosts: 2}\nswitches: {kind: native, program: own.json}\n"
+    (found,) = mistakes(tmp_path, text)
+    assert found.message.startswith("cannot be run: ")
+
+
+def test_more_ports_than_a_program_can_number(tmp_path: Path) -> None:
+    text = "name: n\ntopology: {kind: star, hosts: %d}\nswitches: {kind: native}\n"
+    assert mistakes(tmp_path, text % 509) == ()
+    (found,) = mistakes(tmp_path, text % 510)
+    assert (found.line, found.column, found.suggestion) == (3, 18, "ovs")
+    assert found.message == "s0 has 510 ports and a P4 program knows 509"
+
+
+def test_the_schema_takes_native_switches() -> None:
+    jsonschema: Any = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(json_schema())
+    spec = yaml.safe_load(RIGHT.replace("{3: 4}", '{"3": 4}'))
+    assert list(validator.iter_errors(spec)) == []
+    for wrong in ({"buffer": {"shared": 5}}, {"trim": "64"}, {"scheduler": "fair"}, {"pfc": {"xoff": "1KiB"}}):
+        assert list(validator.iter_errors({**spec, "switches": wrong})), wrong

@@ -145,7 +145,7 @@ class Fabric:
     are carried out by the running loop between two batches of packets. Under a virtual clock: `advance`, never `run`.
     """
 
-    def __init__(self, seed: int) -> None: ...
+    def __init__(self, seed: int, *, virtual: bool = False) -> None: ...
     def add_port(self, fd: int, *, virtio: bool, host: bool, switch: int, spray: bool, join: bool) -> int:
         """Take a TAP over (the fd is closed with the fabric); returns its number.
 
@@ -276,9 +276,10 @@ class Fabric:
     def switch_counters(self, switch: int) -> dict[str, int]:
         """Counts of a switch's packets; those of the job with the prefix `job_`.
 
-        received, dropped_program, dropped_port (sent to a port it has not), duplicated (copies made by multicast and
-        clones), trimmed, punted, dropped_punt (the queue to the CPU was full), dropped_passes (came round too often),
-        dropped_memory; and of the switch alone: digests, lost_digests, lost_messages.
+        received (from links), injected (by the control plane, to ports and from them), duplicated (copies made by
+        multicast and clones), dropped_program, dropped_port (sent to a port it has not), dropped_passes (came round too
+        often), dropped_memory, punted, dropped_punt (not fetched in time); of the switch alone: digests, lost_digests,
+        lost_messages.
         """
 
     def capture_start(self, port: int, path: str, snap_bytes: int, *, interface: str = "", comment: str = "") -> None:

@@ -1,37 +1,29 @@
 /* The Python type Fabric. What its methods do is told in __init__.pyi. */
-#include "module.h"
-
-#include "clock.h"
-#include "fabric.h"
+#include "fabric_type.h"
 
 #include <errno.h>
+#include <string.h>
 
-struct fabric_object {
-    PyObject_HEAD
-    struct fabric *fabric;
-};
-
-static struct fabric *fabric_of(PyObject *self)
+bool fabric_type_call(struct fabric *fabric, void (*function)(struct fabric *fabric, void *argument), void *argument)
 {
-    return ((struct fabric_object *)self)->fabric;
-}
-
-/* Have the loop do something, without the interpreter's lock. */
-static void call(struct fabric *fabric, void (*function)(struct fabric *fabric, void *argument), void *argument)
-{
+    bool done;
     Py_BEGIN_ALLOW_THREADS
-    fabric_call(fabric, function, argument);
+    done = fabric_call(fabric, function, argument);
     Py_END_ALLOW_THREADS
+    if (!done)
+        PyErr_Format(PyExc_RuntimeError, "another thread holds the fabric for more than %d s", FABRIC_HOLD_LIMIT_S);
+    return done;
 }
 
 static PyObject *fabric_create(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"seed", NULL};
+    static char *names[] = {"seed", "virtual", NULL};
     unsigned long long seed;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "K:Fabric", names, &seed))
+    int is_virtual = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "K|$p:Fabric", names, &seed, &is_virtual))
         return NULL;
     struct fabric_object *self = (struct fabric_object *)type->tp_alloc(type, 0);
-    if (self && !(self->fabric = fabric_new(seed))) {
+    if (self && !(self->fabric = fabric_new(seed, is_virtual))) {
         Py_DECREF(self);
         return PyErr_SetFromErrno(PyExc_OSError);
     }
@@ -47,7 +39,7 @@ static void fabric_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static struct fabric_port *port_at(struct fabric *fabric, Py_ssize_t index)
+struct fabric_port *fabric_type_port(struct fabric *fabric, Py_ssize_t index)
 {
     if (index >= 0 && (size_t)index < fabric->port_count)
         return fabric->ports[index];
@@ -88,7 +80,7 @@ static PyObject *add_link(PyObject *self, PyObject *args, PyObject *keywords)
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "nnK:add_link", names, &source, &target, &index))
         return NULL;
     struct fabric *fabric = fabric_of(self);
-    struct fabric_port *from = port_at(fabric, source), *to = from ? port_at(fabric, target) : NULL;
+    struct fabric_port *from = fabric_type_port(fabric, source), *to = from ? fabric_type_port(fabric, target) : NULL;
     if (!to)
         return NULL;
     if (fabric->running || from->out)
@@ -122,7 +114,7 @@ static PyObject *set_link(PyObject *self, PyObject *args, PyObject *keywords)
     int reorder = 0;
     PyObject *ecn = Py_None, *loss = Py_None;
     double ecn_probability = 0, mean = 0, burst = 1, duplicate = 0, corrupt = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "n$KLKLpOOdd:set_link", names, &index, &rate_bps, &delay_ns,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "n|$KLKLpOOdd:set_link", names, &index, &rate_bps, &delay_ns,
                                      &queue_bytes, &jitter_ns, &reorder, &ecn, &loss, &duplicate, &corrupt))
         return NULL;
     if (ecn != Py_None && !PyArg_ParseTuple(ecn, "KKd;ecn is (min bytes, max bytes, probability)", &ecn_min, &ecn_max,
@@ -152,15 +144,13 @@ static PyObject *set_link(PyObject *self, PyObject *args, PyObject *keywords)
     };
     if (!link_parameters_loss(&change.parameters, mean, burst))
         return PyErr_Format(PyExc_ValueError, "no loss has this mean and burst: mean <= burst / (burst + 1), burst >= 1");
-    call(fabric_of(self), apply_parameters, &change);
-    Py_RETURN_NONE;
+    return fabric_type_call(fabric_of(self), apply_parameters, &change) ? Py_NewRef(Py_None) : NULL;
 }
 
 static void apply_up(struct fabric *fabric, void *argument)
 {
     struct link_change *change = argument;
-    (void)fabric;
-    link_set_up(change->link, change->up, clock_monotonic_ns());
+    link_set_up(change->link, change->up, fabric_now_ns(fabric));
 }
 
 static PyObject *set_link_up(PyObject *self, PyObject *args)
@@ -171,8 +161,7 @@ static PyObject *set_link_up(PyObject *self, PyObject *args)
         return NULL;
     if (!(change.link = link_at(fabric_of(self), index)))
         return NULL;
-    call(fabric_of(self), apply_up, &change);
-    Py_RETURN_NONE;
+    return fabric_type_call(fabric_of(self), apply_up, &change) ? Py_NewRef(Py_None) : NULL;
 }
 
 static void apply_job(struct fabric *fabric, void *argument)
@@ -185,8 +174,7 @@ static PyObject *set_job(PyObject *self, PyObject *args)
     struct fabric_job job;
     if (!PyArg_ParseTuple(args, "HHH:set_job", &job.udp_port, &job.tcp_first, &job.tcp_last))
         return NULL;
-    call(fabric_of(self), apply_job, &job);
-    Py_RETURN_NONE;
+    return fabric_type_call(fabric_of(self), apply_job, &job) ? Py_NewRef(Py_None) : NULL;
 }
 
 /* --- counters ------------------------------------------------------------------------------------------------------ */
@@ -247,8 +235,8 @@ static PyObject *counters(PyObject *self, PyObject *args)
     (void)args;
     if (!readings)
         return PyErr_NoMemory();
-    call(fabric, read_links, readings);
-    PyObject *list = PyList_New((Py_ssize_t)fabric->link_count);
+    bool done = fabric_type_call(fabric, read_links, readings);
+    PyObject *list = done ? PyList_New((Py_ssize_t)fabric->link_count) : NULL;
     for (size_t i = 0; list && i < fabric->link_count; i++) {
         const struct link_reading *of = &readings[i];
         PyObject *entry = Py_BuildValue("NNN", counts_dictionary(&of->counts[LINK_ALL], of->in_flight[LINK_ALL]),
@@ -274,8 +262,7 @@ static void apply_mark(struct fabric *fabric, void *argument)
 static PyObject *mark(PyObject *self, PyObject *args)
 {
     (void)args;
-    call(fabric_of(self), apply_mark, NULL);
-    Py_RETURN_NONE;
+    return fabric_type_call(fabric_of(self), apply_mark, NULL) ? Py_NewRef(Py_None) : NULL;
 }
 
 struct transit_reading {
@@ -293,7 +280,8 @@ static PyObject *transit(PyObject *self, PyObject *args)
 {
     (void)args;
     struct transit_reading reading;
-    call(fabric_of(self), read_transit, &reading);
+    if (!fabric_type_call(fabric_of(self), read_transit, &reading))
+        return NULL;
     if (reading.p50_ns < 0)
         Py_RETURN_NONE;
     return Py_BuildValue("LL", (long long)reading.p50_ns, (long long)reading.p99_ns);
@@ -335,14 +323,14 @@ static PyObject *capture_start(PyObject *self, PyObject *args, PyObject *keyword
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "nsI|$ss:capture_start", names, &index, &path, &snap_bytes, &interface,
                                      &comment))
         return NULL;
-    struct fabric_port *port = port_at(fabric_of(self), index);
+    struct fabric_port *port = fabric_type_port(fabric_of(self), index);
     if (!port)
         return NULL;
     struct capture_change change = {&port->port, capture_open(path, snap_bytes, interface, comment)};
     if (!change.capture)
         return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
-    call(fabric_of(self), swap_capture, &change);
-    if (change.capture && !close_capture(change.capture))
+    bool done = fabric_type_call(fabric_of(self), swap_capture, &change);
+    if ((change.capture && !close_capture(change.capture)) || !done)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -354,7 +342,8 @@ static PyObject *capture_stop(PyObject *self, PyObject *args)
     (void)args;
     for (size_t i = 0; i < fabric->port_count; i++) {
         struct capture_change change = {&fabric->ports[i]->port, NULL};
-        call(fabric, swap_capture, &change);
+        if (!fabric_type_call(fabric, swap_capture, &change))
+            complete = false;
         if (change.capture && !close_capture(change.capture))
             complete = false;
     }
@@ -367,6 +356,8 @@ static PyObject *run(PyObject *self, PyObject *args)
 {
     int error;
     (void)args;
+    if (fabric_of(self)->is_virtual)
+        return PyErr_Format(PyExc_RuntimeError, "a fabric under a virtual clock is advanced, not run");
     Py_BEGIN_ALLOW_THREADS
     error = fabric_run(fabric_of(self));
     Py_END_ALLOW_THREADS
@@ -379,12 +370,6 @@ static PyObject *stop(PyObject *self, PyObject *args)
     (void)args;
     fabric_stop(fabric_of(self));
     Py_RETURN_NONE;
-}
-
-static PyObject *not_yet(PyObject *self, PyObject *args, PyObject *keywords)
-{
-    (void)self, (void)args, (void)keywords;
-    return PyErr_Format(PyExc_NotImplementedError, "native switches are being built");
 }
 
 #define KEYWORDS(function) (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS
@@ -400,26 +385,26 @@ static PyMethodDef methods[] = {
     {"transit", transit, METH_NOARGS, NULL},
     {"capture_start", KEYWORDS(capture_start), NULL},
     {"capture_stop", capture_stop, METH_NOARGS, NULL},
-    {"add_memory_port", KEYWORDS(not_yet), NULL},
-    {"add_switch", KEYWORDS(not_yet), NULL},
-    {"switch_instance", KEYWORDS(not_yet), NULL},
-    {"add_switch_port", KEYWORDS(not_yet), NULL},
-    {"configure_switch", KEYWORDS(not_yet), NULL},
-    {"set_group", KEYWORDS(not_yet), NULL},
-    {"set_session", KEYWORDS(not_yet), NULL},
-    {"nic_priorities", KEYWORDS(not_yet), NULL},
-    {"hold", KEYWORDS(not_yet), NULL},
-    {"release", KEYWORDS(not_yet), NULL},
-    {"inject", KEYWORDS(not_yet), NULL},
-    {"send_out", KEYWORDS(not_yet), NULL},
-    {"send", KEYWORDS(not_yet), NULL},
-    {"taken", KEYWORDS(not_yet), NULL},
-    {"punted", KEYWORDS(not_yet), NULL},
-    {"digests", KEYWORDS(not_yet), NULL},
-    {"messages", KEYWORDS(not_yet), NULL},
-    {"set_depth", KEYWORDS(not_yet), NULL},
-    {"switch_counters", KEYWORDS(not_yet), NULL},
-    {"advance", KEYWORDS(not_yet), NULL},
+    {"add_memory_port", py_add_memory_port, METH_NOARGS, NULL},
+    {"add_switch", KEYWORDS(py_add_switch), NULL},
+    {"switch_instance", py_switch_instance, METH_O, NULL},
+    {"add_switch_port", KEYWORDS(py_add_switch_port), NULL},
+    {"configure_switch", KEYWORDS(py_configure_switch), NULL},
+    {"set_group", KEYWORDS(py_set_group), NULL},
+    {"set_session", KEYWORDS(py_set_session), NULL},
+    {"nic_priorities", py_nic_priorities, METH_O, NULL},
+    {"hold", py_hold, METH_NOARGS, NULL},
+    {"release", py_release, METH_NOARGS, NULL},
+    {"inject", KEYWORDS(py_inject), NULL},
+    {"send_out", KEYWORDS(py_send_out), NULL},
+    {"send", KEYWORDS(py_send), NULL},
+    {"taken", py_taken, METH_NOARGS, NULL},
+    {"punted", py_punted, METH_NOARGS, NULL},
+    {"digests", py_digests, METH_O, NULL},
+    {"messages", py_messages, METH_O, NULL},
+    {"set_depth", KEYWORDS(py_set_depth), NULL},
+    {"switch_counters", py_switch_counters, METH_O, NULL},
+    {"advance", py_advance, METH_O, NULL},
     {"run", run, METH_NOARGS, NULL},
     {"stop", stop, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

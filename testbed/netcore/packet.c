@@ -1,5 +1,7 @@
 #include "packet.h"
 
+#include "context.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +56,7 @@ static bool grow(struct packet_pool *pool, unsigned size_class)
     for (size_t i = 0; i < buffers; i++) {
         struct packet *packet = (struct packet *)((char *)slab + header + i * bytes);
         packet->size_class = (uint8_t)size_class;
+        packet->context = NULL;
         packet_free(pool, packet);
     }
     return true;
@@ -92,6 +95,7 @@ static void take_over(struct packet *packet, const struct packet *from)
     *packet = *from; /* the flexible array is not part of it */
     packet->size_class = size_class;
     packet->frame = frame;
+    packet->context = NULL;
     memcpy(packet->frame, from->frame, from->length);
 }
 
@@ -114,13 +118,18 @@ struct packet *packet_settle(struct packet_pool *pool, struct packet *packet)
         return packet;
     }
     struct packet *moved = packet_copy(pool, packet);
-    if (moved)
+    if (moved) {
+        moved->context = packet->context;
+        packet->context = NULL;
         packet_free(pool, packet);
+    }
     return moved;
 }
 
 void packet_free(struct packet_pool *pool, struct packet *packet)
 {
+    if (packet->context)
+        context_free(packet->context);
     ASAN_POISON_MEMORY_REGION(packet->room, room_bytes(packet->size_class));
     packet->next = pool->spare[packet->size_class];
     pool->spare[packet->size_class] = packet;

@@ -48,7 +48,7 @@ struct packet {
     uint32_t frame_bytes;  /* of the frame as it lies there */
     uint32_t ingress;      /* place of the port by which it came in among the switch's */
     uint16_t rid;          /* replication id */
-    uint8_t room[];
+    _Alignas(16) uint8_t room[];
 };
 
 struct packet_list {

@@ -8,7 +8,7 @@ import pytest
 
 SOURCE = Path(__file__).with_name("core_test.c")
 CORE = Path(__file__).parents[2] / "testbed" / "netcore"
-BINDING = {"module.c", "fabric_type.c"}
+BINDING = {"module.c", "fabric_type.c", "switch_type.c"}
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fno-omit-frame-pointer"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 TESTS = re.findall(r"^    TEST\((\w+)\)", SOURCE.read_text(), re.MULTILINE)

@@ -1,0 +1,302 @@
+#include "switch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define US_NS 1000
+
+#define COUNT(of, packet, field, amount)                             \
+    do {                                                             \
+        (of)->counts[LINK_ALL].field += (amount);                    \
+        if ((packet)->flags & PACKET_JOB)                            \
+            (of)->counts[LINK_JOB].field += (amount);                \
+    } while (0)
+
+static void on_log(void *self, const char *line)
+{
+    struct p4_switch *of = self;
+    if (!records_keep(&of->messages, SWITCH_RECORDS, of->number, 0, line, strlen(line)))
+        of->lost_messages++;
+}
+
+bool switch_init(struct p4_switch *of, const struct p4_program *program, uint64_t seed, uint32_t number,
+                 struct packet_pool *pool)
+{
+    *of = (struct p4_switch){.program = program, .number = number, .pool = pool, .told_depth = SWITCH_TRUE_DEPTH};
+    context_pool_init(&of->contexts, program->context_bytes);
+    of->digest = malloc(program->digest_bytes + 1);
+    of->instance = program->create(&(struct p4_host){.self = of, .log = on_log, .seed = seed});
+    if (!of->digest || !of->instance) {
+        switch_destroy(of);
+        return false;
+    }
+    if (pool->headroom < program->headroom_bytes)
+        pool->headroom = program->headroom_bytes;
+    return true;
+}
+
+void switch_destroy(struct p4_switch *of)
+{
+    if (of->instance)
+        of->program->destroy(of->instance);
+    context_pool_destroy(&of->contexts);
+    replicas_free(&of->groups);
+    replicas_free(&of->sessions);
+    records_free(of->digests.first);
+    records_free(of->messages.first);
+    records_free(of->punts.first);
+    free(of->digest);
+}
+
+/* --- packets as the program sees them ------------------------------------------------------------------------------ */
+
+static struct p4_packet seen(const struct packet *packet)
+{
+    return (struct p4_packet){
+        .data = packet->frame,
+        .length = packet->frame_bytes,
+        .headroom = (uint32_t)(packet->frame - packet->room),
+        .context = packet->context,
+    };
+}
+
+/* Write the headers anew. */
+static void deparse(struct p4_switch *of, struct packet *packet)
+{
+    struct p4_packet view = seen(packet);
+    of->program->deparse(of->instance, &view);
+    packet->frame = view.data;
+    packet->length = packet->frame_bytes = view.length;
+    packet->flags |= PACKET_STALE;
+}
+
+/* A copy of packet and context; NULL: no memory, which is counted. */
+static struct packet *copy_of(struct p4_switch *of, struct packet *packet)
+{
+    uint32_t length = packet->length;
+    COUNT(of, packet, duplicated, 1);
+    packet->length = packet->frame_bytes;
+    struct packet *copy = packet_copy(of->pool, packet);
+    packet->length = length;
+    if (copy && (copy->context = context_take(&of->contexts))) {
+        copy->length = length;
+        memcpy(copy->context, packet->context, of->program->context_bytes);
+        return copy;
+    }
+    if (copy)
+        packet_free(of->pool, copy);
+    COUNT(of, packet, dropped_memory, 1);
+    return NULL;
+}
+
+/* Whether a packet may come round once more; if not it is gone. */
+static bool come_round(struct p4_switch *of, struct packet *packet, int64_t now_ns)
+{
+    if (of->instant_ns != now_ns) {
+        of->instant_ns = now_ns;
+        of->passes = 0;
+    }
+    if (of->passes < SWITCH_PASSES) {
+        of->passes++;
+        return true;
+    }
+    COUNT(of, packet, dropped_passes, 1);
+    packet_free(of->pool, packet);
+    return false;
+}
+
+/* --- between ingress and egress ------------------------------------------------------------------------------------ */
+
+/* To the control plane, by way of the program's egress. */
+static void punt(struct p4_switch *of, struct packet *packet, int64_t now_ns)
+{
+    struct switch_port port = {.of = of, .number = SWITCH_CPU_PORT};
+    packet->enqueued_ns = now_ns;
+    packet->enqueued_depth = 0;
+    packet = switch_leave(&port, packet, 0, now_ns);
+    if (!packet)
+        return;
+    if (records_keep(&of->punts, SWITCH_RECORDS, of->number, packet->ingress, packet->frame, packet->length))
+        COUNT(of, packet, punted, 1);
+    else
+        COUNT(of, packet, dropped_punt, 1);
+    packet_free(of->pool, packet);
+}
+
+/* To the queue of a port. */
+static void enqueue(struct p4_switch *of, struct packet *packet, uint32_t number, uint16_t rid, int64_t now_ns)
+{
+    const struct switch_port *port = number < SWITCH_PORTS ? of->ports[number] : NULL;
+    packet->rid = rid;
+    if (port && port->egress) {
+        egress_send(port->egress, packet, now_ns);
+    } else if (number == SWITCH_CPU_PORT) {
+        punt(of, packet, now_ns);
+    } else {
+        COUNT(of, packet, dropped_port, 1);
+        packet_free(of->pool, packet);
+    }
+}
+
+/* Send copies of a packet to all replicas but the last, and itself to that. */
+static void replicate(struct p4_switch *of, struct packet *packet, struct replica_list list, int64_t now_ns)
+{
+    for (uint32_t i = 0; i + 1 < list.count; i++) {
+        struct packet *copy = copy_of(of, packet);
+        if (copy)
+            enqueue(of, copy, list.replicas[i].port, list.replicas[i].rid, now_ns);
+    }
+    const struct replica *last = &list.replicas[list.count - 1];
+    enqueue(of, packet, last->port, last->rid, now_ns);
+}
+
+/* Send clones of a packet to where a session has them go. */
+static void clone(struct p4_switch *of, struct packet *packet, uint32_t session, bool egress, int64_t now_ns)
+{
+    struct replica_list list = replicas_of(&of->sessions, session);
+    struct packet *copy = list.count ? copy_of(of, packet) : NULL;
+    if (!copy || (egress && !come_round(of, copy, now_ns)))
+        return;
+    struct p4_packet original = seen(packet), view = seen(copy);
+    (egress ? of->program->clone_egress : of->program->clone_ingress)(of->instance, &original, &view);
+    copy->length = copy->frame_bytes;
+    copy->priority = 0;
+    replicate(of, copy, list, now_ns);
+}
+
+static void keep_digest(struct p4_switch *of, const struct packet *packet, uint32_t list)
+{
+    struct p4_packet view = seen(packet);
+    size_t bytes = of->program->digest_read(of->instance, &view, list, of->digest);
+    of->digest_count++;
+    if (!records_keep(&of->digests, SWITCH_RECORDS, list, 0, of->digest, bytes))
+        of->lost_digests++;
+}
+
+/* Carry out what ingress said of a packet. */
+static void after_ingress(struct p4_switch *of, struct packet *packet, struct p4_verdict *verdict, int64_t now_ns)
+{
+    for (;;) {
+        if (verdict->clone)
+            clone(of, packet, verdict->clone_session, false, now_ns);
+        if (verdict->digest)
+            keep_digest(of, packet, verdict->digest_list);
+        if (verdict->fate != P4_RESUBMIT)
+            break;
+        if (!come_round(of, packet, now_ns))
+            return;
+        struct p4_packet view = seen(packet);
+        of->program->resubmit(of->instance, &view, now_ns, verdict);
+    }
+    packet->length = verdict->length;
+    packet->priority = verdict->priority;
+    if (verdict->fate == P4_UNICAST) {
+        enqueue(of, packet, verdict->port, 0, now_ns);
+        return;
+    }
+    struct replica_list group = {0};
+    if (verdict->fate == P4_MULTICAST)
+        group = replicas_of(&of->groups, verdict->group);
+    if (group.count) {
+        replicate(of, packet, group, now_ns);
+    } else {
+        COUNT(of, packet, dropped_program, 1);
+        packet_free(of->pool, packet);
+    }
+}
+
+static void ingress(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns)
+{
+    struct packet *settled = packet_settle(of->pool, packet);
+    of->passes = 0;
+    if (!settled || !(settled->context = context_take(&of->contexts))) {
+        COUNT(of, packet, dropped_memory, 1);
+        packet_free(of->pool, settled ? settled : packet);
+        return;
+    }
+    struct p4_verdict verdict;
+    settled->ingress = port;
+    settled->frame_bytes = settled->length;
+    struct p4_packet view = seen(settled);
+    of->program->ingress(of->instance, &view, port, now_ns, &verdict);
+    after_ingress(of, settled, &verdict, now_ns);
+}
+
+void switch_receive(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns)
+{
+    COUNT(of, packet, received, 1);
+    ingress(of, port, packet, now_ns);
+}
+
+void switch_inject(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns)
+{
+    COUNT(of, packet, injected, 1);
+    ingress(of, port, packet, now_ns);
+}
+
+void switch_send_out(struct switch_port *port, struct packet *packet, int64_t now_ns)
+{
+    COUNT(port->of, packet, injected, 1);
+    packet->ingress = PACKET_NO_INGRESS;
+    egress_send(port->egress, packet, now_ns);
+}
+
+/* --- after the queue ----------------------------------------------------------------------------------------------- */
+
+static void recirculate(struct p4_switch *of, struct packet *packet, int64_t now_ns)
+{
+    struct packet *settled = packet_settle(of->pool, packet);
+    if (!settled) {
+        COUNT(of, packet, dropped_memory, 1);
+        packet_free(of->pool, packet);
+        return;
+    }
+    if (!come_round(of, settled, now_ns))
+        return;
+    struct p4_verdict verdict;
+    struct p4_packet view = seen(settled);
+    of->program->recirculate(of->instance, &view, now_ns, &verdict);
+    after_ingress(of, settled, &verdict, now_ns);
+}
+
+static uint32_t told(const struct p4_switch *of, uint64_t depth)
+{
+    if (of->told_depth != SWITCH_TRUE_DEPTH)
+        return of->told_depth;
+    return depth < UINT32_MAX ? (uint32_t)depth : UINT32_MAX;
+}
+
+struct packet *switch_leave(void *owner, struct packet *packet, uint64_t deq_depth, int64_t now_ns)
+{
+    const struct switch_port *port = owner;
+    struct p4_switch *of = port->of;
+    if (!packet->context)
+        return packet; /* the fabric's own, or the control plane's: past the program */
+    struct p4_departure departure = {
+        .port = port->number,
+        .rid = packet->rid,
+        .enq_timestamp_us = (uint32_t)(packet->enqueued_ns / US_NS),
+        .enq_qdepth = told(of, packet->enqueued_depth),
+        .deq_timedelta_us = (uint32_t)((now_ns - packet->enqueued_ns) / US_NS),
+        .deq_qdepth = told(of, deq_depth),
+        .now_ns = now_ns,
+    };
+    struct p4_verdict verdict;
+    struct p4_packet view = seen(packet);
+    of->program->egress(of->instance, &view, &departure, &verdict);
+    if (verdict.clone)
+        clone(of, packet, verdict.clone_session, true, now_ns);
+    if (verdict.fate == P4_DROP) {
+        COUNT(of, packet, dropped_program, 1);
+        packet_free(of->pool, packet);
+        return NULL;
+    }
+    deparse(of, packet);
+    if (verdict.fate == P4_RECIRCULATE) {
+        recirculate(of, packet, now_ns);
+        return NULL;
+    }
+    context_free(packet->context);
+    packet->context = NULL;
+    return packet;
+}

@@ -1,0 +1,80 @@
+/* A switch of the fabric: an instance of a compiled P4 program, its ports, and where its copies go.
+ *
+ * A packet takes the way that the ABI describes (testbed/dataplane/native/runtime/abi.h), with an egress's queues between
+ * ingress and egress: the program's egress runs when the port's link takes the packet. Nothing takes model time but the
+ * queues. What a program sends to SWITCH_CPU_PORT runs through egress at once and is kept for the control plane.
+ *
+ * Packets that come round (resubmitted, recirculated, or clones of the egress) are bounded in number between two packets that
+ * come from outside at one instant, so that a program that loops is stopped and time goes on.
+ */
+#ifndef NETCORE_SWITCH_H
+#define NETCORE_SWITCH_H
+
+#include "../dataplane/native/runtime/abi.h"
+#include "capture.h"
+#include "context.h"
+#include "egress.h"
+#include "records.h"
+#include "replicas.h"
+
+#define SWITCH_PORTS 510      /* port numbers of v1model are 9 bits, of which the last two have a meaning: */
+#define SWITCH_CPU_PORT 510   /* to the control plane (p4lang's own programs) */
+#define SWITCH_PASSES 4096    /* times that packets come round at one instant */
+#define SWITCH_RECORDS 4096   /* digests, messages and packets to the control plane that wait to be fetched */
+#define SWITCH_TRUE_DEPTH UINT32_MAX
+
+/* Of all packets, or of the job's. */
+struct switch_counts {
+    uint64_t received;        /* from links */
+    uint64_t injected;        /* from the control plane, to ports and from them */
+    uint64_t duplicated;      /* copies made by multicast and clones, also those there was no memory for */
+    uint64_t dropped_program;
+    uint64_t dropped_port;    /* sent to a port that the switch has not */
+    uint64_t dropped_passes;
+    uint64_t dropped_memory;
+    uint64_t punted;
+    uint64_t dropped_punt;    /* the control plane did not fetch them in time */
+};
+
+struct switch_port {
+    struct p4_switch *of;
+    uint32_t number;
+    struct egress *egress;    /* NULL: it has no link */
+    struct capture **capture; /* of what leaves; it may be NULL at any time */
+};
+
+struct p4_switch {
+    const struct p4_program *program;
+    struct p4_instance *instance;
+    struct packet_pool *pool;
+    struct context_pool contexts;
+    uint32_t number;
+    uint32_t told_depth;      /* in place of true queue depths, unless it is SWITCH_TRUE_DEPTH */
+    struct switch_port *ports[SWITCH_PORTS]; /* by number */
+    struct replica_lists groups, sessions;
+    struct switch_counts counts[LINK_CLASSES];
+    int64_t instant_ns;
+    uint32_t passes;          /* at that instant */
+    uint8_t *digest;          /* room for one */
+    struct records digests, messages, punts;
+    uint64_t digest_count, lost_digests, lost_messages;
+};
+
+/* False: no memory. The program speaks this ABI version. Packets of the pool get the headroom that it needs. */
+bool switch_init(struct p4_switch *of, const struct p4_program *program, uint64_t seed, uint32_t number,
+                 struct packet_pool *pool);
+void switch_destroy(struct p4_switch *of);
+
+/* Take in a packet that came by a port; the switch owns it. */
+void switch_receive(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns);
+
+/* As if it came by a port, from the control plane. */
+void switch_inject(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns);
+
+/* Send a packet to a port's queue, past the program. The port has a link. */
+void switch_send_out(struct switch_port *port, struct packet *packet, int64_t now_ns);
+
+/* What the egress of a `struct switch_port` calls when a packet leaves its queue. */
+struct packet *switch_leave(void *port, struct packet *packet, uint64_t deq_depth, int64_t now_ns);
+
+#endif

@@ -73,7 +73,7 @@ class Network:
         if self.graph is None:
             return ()
         found: dict[_Selected, None] = {}
-        if not selector:
+        if not selector and not self.findings.incomplete(self.findings.place(path)[0]):
             self.findings.add(path, "selects nothing")
         for index, one in enumerate([selector] if isinstance(selector, str) else selector):
             try:

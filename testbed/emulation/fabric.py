@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -180,6 +181,9 @@ class FabricProcess:
     def _switches_counted(self, _request: Message) -> dict[str, Any]:
         return {"switches": self._native.counters()}
 
+    def _entries(self, _request: Message) -> dict[str, Any]:
+        return {"entries": {name: [asdict(e) for e in entries] for name, entries in self._native.entries().items()}}
+
     def _capture_start(self, request: Message) -> dict[str, Any]:
         node, port, dilation = request["node"], request["port"], self.config.dilation
         self._fabric.capture_start(
@@ -208,6 +212,7 @@ class FabricProcess:
         "link-down": _link_down,
         "link-up": _link_up,
         "switches": _switches_counted,
+        "entries": _entries,
         "capture-start": _capture_start,
         "capture-stop": _capture_stop,
         "quit": _quit,

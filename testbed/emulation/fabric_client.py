@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 from testbed.dataplane.forwarding import Traffic
 from testbed.errors import RunFailed
+from testbed.routing.model import Entry
 from testbed.run.channel import Channel, Message
 from testbed.topology.graph import Ecn, LinkParameters, Loss
 
@@ -206,6 +207,13 @@ class FabricClient:
             )
             for entry in self._ask("switches")["switches"]
         )
+
+    def entries(self) -> dict[str, frozenset[Entry]]:
+        """Native switch -> what it forwards by now."""
+        return {
+            name: frozenset(Entry(e["prefix"], e["kind"], tuple(e["ports"])) for e in entries)
+            for name, entries in self._ask("entries")["entries"].items()
+        }
 
     def capture_start(self, node: str, port: int, path: str, snap_bytes: int) -> None:
         """Write what crosses a port, both ways, into a new pcapng file."""

@@ -129,6 +129,10 @@ class NativeSwitches:
                 for name, forwarding in self.forwarding.items()
             ]
 
+    def entries(self) -> dict[str, list[Entry]]:
+        """Switch -> what it forwards by now."""
+        return {name: list(forwarding.entries.values()) for name, forwarding in self.forwarding.items()}
+
     # -- what the agents ask (testbed.openflow.Datapath) -----------------------------------------------------------
 
     @contextmanager

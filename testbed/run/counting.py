@@ -13,8 +13,9 @@ from testbed.topology.graph import Graph
 
 _FCS_BYTES = 4
 _JOB = "job_"
-# Of what a native switch counts: packets that its program took out of the network, for good or for a controller.
-PROGRAM_COPIES = ("duplicated", "injected")  # and packets that it made, or that a controller put in
+# Of what a native switch counts: packets that its program made, or a controller put in; and those that the program took
+# out of the network, for good or for a controller.
+PROGRAM_COPIES = ("duplicated", "injected")
 PROGRAM_DROPS = ("dropped_program", "dropped_port", "dropped_passes", "dropped_punt", "punted")
 
 

@@ -122,7 +122,7 @@ def result_in(directory: Path) -> dict[str, Any]:
 def balance(result: dict[str, Any]) -> int:
     """Packets unaccounted for."""
     packets = result["packets"]
-    drops = packets["dropped_queue"] + packets["dropped_loss"] + packets["dropped_corrupt"]
+    drops = sum(packets[f"dropped_{why}"] for why in ("queue", "loss", "corrupt", "program"))
     return int(packets["sent"] + packets["duplicated"] - packets["received"] - drops - packets["in_flight"])
 
 

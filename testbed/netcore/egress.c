@@ -1,5 +1,7 @@
 #include "egress.h"
 
+#include "buffer.h"
+
 #define QUANTUM_BYTES 1600 /* of the least weight: at least a usual packet, so that each turn sends one */
 
 static void on_freed(struct link_source *source, int64_t at_ns);
@@ -51,7 +53,7 @@ static unsigned pick_weighted(struct egress *egress, uint8_t ready)
 }
 
 /* Take the first packet out of a queue. */
-static struct packet *take(struct egress *egress, unsigned priority)
+static struct packet *take(struct egress *egress, unsigned priority, int64_t now_ns)
 {
     struct egress_queue *queue = &egress->queues[priority];
     struct packet *packet = packet_take(&queue->packets);
@@ -61,26 +63,45 @@ static struct packet *take(struct egress *egress, unsigned priority)
         egress->backlog &= (uint8_t)~(1u << priority);
         queue->deficit = 0;
     }
+    if (egress->buffer)
+        buffer_release(egress->buffer, packet, now_ns);
     return packet;
 }
 
-/* Send a packet for which the link is free; false: the owner took it. */
-static bool depart(struct egress *egress, struct packet *packet, int64_t now_ns)
+/* Cut a packet to a length, but leave it its headers. */
+static void cut(struct packet *packet, uint32_t length)
+{
+    const struct frame_layout *layout = packet_layout(packet);
+    length = length > layout->payload ? length : layout->payload;
+    if (packet->length < length)
+        return;
+    if (layout->end > length)
+        frame_cut(packet->frame, layout, length);
+    packet->length = length;
+    packet->flags |= PACKET_STALE;
+}
+
+/* Send a packet for which the link is free, unless the owner takes it. */
+static void depart(struct egress *egress, struct packet *packet, int64_t now_ns)
 {
     struct link *link = egress->link;
     if (egress->leave) {
         uint8_t flags = packet->flags;
+        uint32_t length = packet->length;
         packet = egress->leave(egress->owner, packet, egress->queues[packet->priority].bytes, now_ns);
         if (!packet) {
             LINK_COUNT(link, flags, consumed, 1);
-            return false;
+            return;
         }
+        if (packet->flags & PACKET_TRIMMED)
+            cut(packet, length);
+    } else if (packet->flags & PACKET_TRIMMED) {
+        cut(packet, packet->length);
     }
     if (packet->flags & PACKET_CONGESTED && frame_mark_congestion(packet->frame, packet_layout(packet)))
         LINK_COUNT(link, packet->flags, ecn_marked, 1);
-    packet->flags &= (uint8_t)~PACKET_CONGESTED;
+    packet->flags &= (uint8_t)~(PACKET_CONGESTED | PACKET_TRIMMED);
     link_serve(link, packet, now_ns);
-    return true;
 }
 
 /* Have the earliest end of a pause told that holds up what waits. */
@@ -100,23 +121,59 @@ static void await_resume(struct egress *egress)
     eventq_schedule(egress->link->events, &egress->resume, at_ns);
 }
 
-/* Serve what the link is free for, and see to it that the rest has its time. */
-static void serve(struct egress *egress, int64_t now_ns)
+void egress_serve(struct egress *egress, int64_t now_ns)
 {
     struct link *link = egress->link;
-    uint8_t ready;
+    struct pfc *pfc = egress->pfc;
+    uint8_t ready = 0;
     if (egress->serving)
         return;
     egress->serving = true;
-    while ((ready = egress->backlog & (uint8_t)~paused(egress, now_ns)) && link->free_ns <= now_ns) {
-        unsigned priority = egress->weighted ? pick_weighted(egress, ready) : 31 - (unsigned)__builtin_clz(ready);
-        depart(egress, take(egress, priority), now_ns);
+    while (link->free_ns <= now_ns) {
+        struct packet *packet = pfc && pfc->untold ? pfc_take(pfc, now_ns) : NULL;
+        if (!packet) {
+            ready = egress->backlog & (uint8_t)~paused(egress, now_ns);
+            if (!ready)
+                break;
+            unsigned priority = egress->weighted ? pick_weighted(egress, ready) : 31 - (unsigned)__builtin_clz(ready);
+            packet = take(egress, priority, now_ns);
+        }
+        depart(egress, packet, now_ns);
     }
     egress->serving = false;
-    if (ready)
+    if (link->free_ns > now_ns && (egress->backlog & (uint8_t)~paused(egress, now_ns) || (pfc && pfc->untold)))
         link_await(link, egress->leave);
     if (egress->backlog & egress->paused)
         await_resume(egress);
+}
+
+/* Whether a packet of a priority would be served at once. */
+static bool free_for(struct egress *egress, unsigned priority, int64_t now_ns)
+{
+    uint8_t held = paused(egress, now_ns);
+    return !egress->serving && egress->link->free_ns <= now_ns && !(egress->backlog & (uint8_t)~held) &&
+           !(held >> priority & 1);
+}
+
+static bool admit(struct egress *egress, struct packet *packet, int64_t now_ns)
+{
+    const struct link *link = egress->link;
+    if (egress->buffer)
+        return buffer_admit(egress->buffer, egress, packet, now_ns);
+    return link->parameters.never_drops || link->queued_bytes + packet->length <= link->parameters.queue_bytes;
+}
+
+/* Make of a packet that there is no room for the one that it is cut to; false: it is not to be cut. */
+static bool trim(const struct egress *egress, struct packet *packet)
+{
+    uint32_t bytes = egress->buffer ? egress->buffer->options.trim_bytes : 0;
+    const struct frame_layout *layout = packet_layout(packet);
+    if (!bytes || packet->length <= bytes || layout->protocol != PROTOCOL_UDP || bytes < layout->payload)
+        return false;
+    packet->length = bytes;
+    packet->priority = PACKET_PRIORITIES - 1;
+    packet->flags |= PACKET_TRIMMED;
+    return true;
 }
 
 void egress_send(struct egress *egress, struct packet *packet, int64_t now_ns)
@@ -124,13 +181,17 @@ void egress_send(struct egress *egress, struct packet *packet, int64_t now_ns)
     struct link *link = egress->link;
     if (!link_enter(link, packet))
         return;
-    struct egress_queue *queue = &egress->queues[packet->priority];
-    uint8_t bit = (uint8_t)(1u << packet->priority), held = paused(egress, now_ns);
-    bool free = !egress->serving && link->free_ns <= now_ns && !(egress->backlog & (uint8_t)~held) && !(held & bit);
-    if (!free && !link->parameters.never_drops && link->queued_bytes + packet->length > link->parameters.queue_bytes) {
-        link_drop_queued(link, packet);
-        return;
+    packet->flags &= (uint8_t)~(PACKET_CONGESTED | PACKET_TRIMMED | PACKET_HEADROOM); /* of another queue, or of its original */
+    bool free = free_for(egress, packet->priority, now_ns);
+    if (!free && !admit(egress, packet, now_ns)) {
+        free = trim(egress, packet) && free_for(egress, packet->priority, now_ns);
+        if (!free && !(packet->flags & PACKET_TRIMMED && admit(egress, packet, now_ns))) {
+            link_drop_queued(link, packet);
+            return;
+        }
+        LINK_COUNT(link, packet->flags, trimmed, 1);
     }
+    struct egress_queue *queue = &egress->queues[packet->priority];
     packet->enqueued_ns = now_ns;
     packet->enqueued_depth = (uint32_t)queue->bytes;
     if (link_congested(link, queue->bytes))
@@ -139,44 +200,57 @@ void egress_send(struct egress *egress, struct packet *packet, int64_t now_ns)
         egress->serving = true;
         depart(egress, packet, now_ns);
         egress->serving = false;
-        if (egress->backlog)
-            serve(egress, now_ns);
+        if (egress->backlog || (egress->pfc && egress->pfc->untold))
+            egress_serve(egress, now_ns);
         return;
     }
     packet_append(&queue->packets, packet);
     queue->bytes += packet->length;
-    egress->backlog |= bit;
+    egress->backlog |= (uint8_t)(1u << packet->priority);
     link->queued_bytes += packet->length;
     if (link->queued_bytes > link->max_queued_bytes)
         link->max_queued_bytes = link->queued_bytes;
-    if (!link->awaited || held & bit)
-        serve(egress, now_ns);
+    if (!link->awaited || egress->paused)
+        egress_serve(egress, now_ns);
+}
+
+int64_t egress_paused_ns(const struct egress *egress, int64_t now_ns)
+{
+    int64_t end_ns = now_ns < egress->pause_end_ns ? now_ns : egress->pause_end_ns;
+    return egress->paused_ns + (end_ns > egress->pause_since_ns ? end_ns - egress->pause_since_ns : 0);
 }
 
 void egress_pause(struct egress *egress, unsigned priority, int64_t until_ns, int64_t now_ns)
 {
+    egress->paused_ns = egress_paused_ns(egress, now_ns);
+    egress->pause_since_ns = egress->pause_end_ns = now_ns;
     egress->queues[priority].paused_until_ns = until_ns;
     egress->paused |= (uint8_t)(1u << priority);
-    serve(egress, now_ns);
+    for (unsigned i = 0; i < PACKET_PRIORITIES; i++)
+        if (egress->paused >> i & 1 && egress->queues[i].paused_until_ns > egress->pause_end_ns)
+            egress->pause_end_ns = egress->queues[i].paused_until_ns;
+    egress_serve(egress, now_ns);
 }
 
 static void on_freed(struct link_source *source, int64_t at_ns)
 {
-    serve(CONTAINER_OF(source, struct egress, source), at_ns);
+    egress_serve(CONTAINER_OF(source, struct egress, source), at_ns);
 }
 
 static void on_resume(struct event *event, int64_t at_ns)
 {
     struct egress *egress = CONTAINER_OF(event, struct egress, resume);
     egress->resuming = false;
-    serve(egress, at_ns);
+    egress_serve(egress, at_ns);
 }
 
 static void on_cut(struct link_source *source, int64_t at_ns)
 {
     struct egress *egress = CONTAINER_OF(source, struct egress, source);
-    (void)at_ns;
+    egress->serving = true;
     while (egress->backlog)
-        link_drop_down(egress->link, take(egress, (unsigned)__builtin_ctz(egress->backlog)));
-    egress->paused = 0;
+        link_drop_down(egress->link, take(egress, (unsigned)__builtin_ctz(egress->backlog), at_ns));
+    egress->serving = false;
+    for (unsigned i = 0; i < PACKET_PRIORITIES; i++)
+        egress_pause(egress, i, at_ns, at_ns); /* whoever asked is gone */
 }

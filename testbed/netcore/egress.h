@@ -2,17 +2,21 @@
  *
  * A larger priority goes first (strict), or each gets its share of the bytes (deficit round robin: Shreedhar and Varghese,
  * SIGCOMM 1995). A packet counts with the `length` it came with for as long as it waits; the packet in service no more. What
- * waits is bounded by the link's `queue_bytes` in all, and marked by the link's ECN on its own queue. A packet to which the link is free does
- * not wait, and needs no room.
+ * waits is bounded by the switch's buffer, or without one by the link's `queue_bytes` for all priorities, and the link's ECN
+ * looks at the bytes of the packet's own queue when it comes. A packet for which the link is free does not wait, and needs no
+ * room. One that there is no room for may be cut and put into the last queue, PACKET_PRIORITIES - 1, as an NDP switch does
+ * (Handley et al., SIGCOMM 2017).
  *
- * A priority may be paused: it is not served until it is resumed or the time is over.
+ * A priority may be paused: it is not served until it is resumed or the time is over. Pause frames to the other end go first.
  */
 #ifndef NETCORE_EGRESS_H
 #define NETCORE_EGRESS_H
 
 #include "link.h"
 
+struct buffer;
 struct egress;
+struct pfc;
 
 struct egress_queue {
     struct packet_list packets;
@@ -27,9 +31,11 @@ struct egress {
     struct link *link;
     /* Told of each packet that leaves its queue for service, `deq_depth` bytes staying there: `packet->enqueued_ns` and
      * `enqueued_depth` tell the rest. It returns what is to be sent, which may be longer or shorter or another packet, or
-     * NULL: it took the packet, and the next is to be served. NULL: there is nobody to tell. Pause frames are told too. */
+     * NULL: it took the packet, and the next is to be served. NULL: there is nobody to tell. Pause frames are told of too. */
     struct packet *(*leave)(void *owner, struct packet *packet, uint64_t deq_depth, int64_t now_ns);
     void *owner;
+    struct buffer *buffer; /* of the switch; NULL: none */
+    struct pfc *pfc;       /* what is asked of the other end; NULL: nothing ever is */
     struct egress_queue queues[PACKET_PRIORITIES];
     uint8_t backlog; /* a bit for each priority that has packets waiting */
     uint8_t paused;  /* likewise; `paused_until_ns` may have passed since */
@@ -39,6 +45,8 @@ struct egress {
     bool resuming;   /* `resume` is scheduled, at `resume_ns` */
     int64_t resume_ns;
     struct event resume; /* the earliest end of a pause that holds packets up */
+    int64_t pause_since_ns, pause_end_ns; /* in which a priority is paused, or was; not counted yet in ... */
+    int64_t paused_ns;
 };
 
 /* Put an egress before a link, strict and with nobody to tell. False: no memory. */
@@ -52,5 +60,11 @@ void egress_send(struct egress *egress, struct packet *packet, int64_t now_ns);
 
 /* Pause a priority until an instant, or resume it: by one that is not after `now_ns`. */
 void egress_pause(struct egress *egress, unsigned priority, int64_t until_ns, int64_t now_ns);
+
+/* For how long at least one priority was paused, up to now. */
+int64_t egress_paused_ns(const struct egress *egress, int64_t now_ns);
+
+/* Serve what there is now, such as a pause frame. */
+void egress_serve(struct egress *egress, int64_t now_ns);
 
 #endif

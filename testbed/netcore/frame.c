@@ -106,6 +106,18 @@ bool frame_transport_intact(const uint8_t *frame, const struct frame_layout *lay
     return transport_sum(frame, layout) == 0xffff;
 }
 
+void frame_cut(uint8_t *frame, const struct frame_layout *layout, uint32_t length)
+{
+    if (layout->network) {
+        store16(frame + layout->network + 2, (uint16_t)(length - layout->network));
+        frame_seal_network(frame, layout);
+    }
+    if (layout->protocol == PROTOCOL_UDP) {
+        store16(frame + layout->transport + 4, (uint16_t)(length - layout->transport));
+        store16(frame + layout->transport + UDP_CHECKSUM_AT, 0);
+    }
+}
+
 bool frame_mark_congestion(uint8_t *frame, const struct frame_layout *layout)
 {
     uint8_t *ip = frame + layout->network;

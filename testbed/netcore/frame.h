@@ -74,6 +74,10 @@ void frame_seal_transport(uint8_t *frame, const struct frame_layout *layout);
 /* Whether the TCP or UDP checksum is there and right. */
 bool frame_transport_intact(const uint8_t *frame, const struct frame_layout *layout);
 
+/* Write into IPv4 and UDP headers that the frame ends after `length` bytes, which are not less than the headers; the UDP
+ * checksum becomes 0: there is none. */
+void frame_cut(uint8_t *frame, const struct frame_layout *layout, uint32_t length);
+
 /* Set Congestion Experienced on an ECN-capable packet (RFC 3168); false: it is not ECN-capable, or was marked. */
 bool frame_mark_congestion(uint8_t *frame, const struct frame_layout *layout);
 

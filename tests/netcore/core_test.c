@@ -3,7 +3,7 @@
  * Expected values come from closed forms, from published vectors, and from an Internet checksum and a CRC written a second
  * time here, bit by bit.
  */
-#include "egress.h"
+#include "core_test.h"
 #include "frame.h"
 #include "histogram.h"
 #include "icrc.h"
@@ -17,25 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                       \
-    do {                                                                       \
-        if (!(condition)) {                                                    \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);    \
-            exit(1);                                                           \
-        }                                                                      \
-    } while (0)
-
-#define GBPS UINT64_C(1000000000)
 #define FUZZ_ROUNDS 100000
 #define TRIALS 200000
 #define SIGMAS 5.0
-
-static uint64_t draws;
-
-static uint64_t next_random(void)
-{
-    return random_draw(0x7e57, draws++);
-}
 
 /* Whether `hits` of `trials` is what chance `p` gives, within 5 standard deviations. */
 static bool plausible(uint64_t hits, uint64_t trials, double p)
@@ -110,58 +94,6 @@ static void run_until(struct bench *bench, int64_t until_ns)
     eventq_run(&bench->events, until_ns, SIZE_MAX);
 }
 
-/* The second Internet checksum: RFC 1071 word by word. */
-static uint16_t plain_sum(const uint8_t *bytes, size_t length, uint32_t sum)
-{
-    for (size_t i = 0; i < length; i++)
-        sum += i % 2 ? bytes[i] : (uint32_t)bytes[i] << 8;
-    while (sum >> 16)
-        sum = (sum & 0xffff) + (sum >> 16);
-    return (uint16_t)sum;
-}
-
-static bool network_right(const uint8_t *frame)
-{
-    return plain_sum(frame + 14, (frame[14] & 15u) * 4, 0) == 0xffff;
-}
-
-static bool transport_right(const uint8_t *frame)
-{
-    const uint8_t *ip = frame + 14;
-    uint32_t header = (ip[0] & 15u) * 4, length = load16(ip + 2) - header;
-    uint32_t pseudo = plain_sum(ip + 12, 8, ip[9] + length);
-    return plain_sum(ip + header, length, pseudo) == 0xffff;
-}
-
-/* An Ethernet frame with IPv4 and UDP or TCP and a random payload; returns its length. */
-static size_t make_frame(uint8_t *frame, uint8_t protocol, size_t payload_bytes, uint8_t tos)
-{
-    size_t header = protocol == PROTOCOL_UDP ? UDP_BYTES : TCP_BYTES;
-    size_t length = ETHERNET_BYTES + IPV4_BYTES + header + payload_bytes;
-    for (size_t i = 0; i < length; i++)
-        frame[i] = (uint8_t)next_random();
-    uint8_t *ip = frame + ETHERNET_BYTES, *transport = ip + IPV4_BYTES;
-    store16(frame + 12, 0x0800);
-    ip[0] = 0x45;
-    ip[1] = tos;
-    store16(ip + 2, (uint16_t)(length - ETHERNET_BYTES));
-    store16(ip + 4, 0);
-    store16(ip + 6, 0x4000);
-    ip[8] = 64;
-    ip[9] = protocol;
-    if (protocol == PROTOCOL_UDP) {
-        store16(transport + 4, (uint16_t)(UDP_BYTES + payload_bytes));
-    } else {
-        transport[12] = TCP_BYTES / 4 << 4;
-        transport[13] = 0x10;
-    }
-    struct frame_layout layout = frame_parse(frame, length);
-    frame_seal_network(frame, &layout);
-    frame_seal_transport(frame, &layout);
-    CHECK(network_right(frame) && transport_right(frame));
-    return length;
-}
-
 /* Send a frame of `bytes` (UDP, ECN-capable), tagged with a number, that arrived at or before `now_ns`. */
 static void send_arrived(struct bench *bench, size_t bytes, uint32_t tag, int64_t now_ns, int64_t arrived_ns)
 {
@@ -189,8 +121,6 @@ static void check_balance(const struct bench *bench)
     CHECK(of->packets == bench->count);
     CHECK(of->entered + of->duplicated == of->packets + of->dropped_queue + of->dropped_loss + of->dropped_down);
 }
-
-#define UNLIMITED (UINT64_C(1) << 40)
 
 /* --- event queue ---------------------------------------------------------------------------------------------------- */
 
@@ -427,43 +357,6 @@ static void test_the_memory_of_begun_services_is_bounded(void)
     CHECK(bench->link.begun_bytes == bench->link.begun_count * UINT64_C(976));
     run_until(bench, INT64_MAX);
     CHECK(bench->count == PACKETS + 1 && bench->out[PACKETS].at_ns == (PACKETS + 1) * INT64_C(8000));
-    bench_free(bench);
-}
-
-/* --- egress --------------------------------------------------------------------------------------------------------- */
-
-/* Send a frame of `bytes` with a number through an egress. */
-static void send_queued(struct bench *bench, struct egress *egress, unsigned priority, size_t bytes, uint32_t tag, int64_t now_ns)
-{
-    if (bench->sent_bytes != bytes)
-        make_frame(bench->sent, PROTOCOL_UDP, bytes - 42, 2);
-    bench->sent_bytes = bytes;
-    struct packet *packet = packet_new(&bench->pool, bytes);
-    CHECK(packet);
-    memcpy(packet->frame, bench->sent, bytes);
-    store32(packet->frame + 6, tag);
-    packet->layout = frame_parse(packet->frame, bytes);
-    packet->priority = (uint8_t)priority;
-    packet->ingress = PACKET_NO_INGRESS;
-    run_until(bench, now_ns);
-    egress_send(egress, packet, now_ns);
-}
-
-static void test_a_larger_priority_goes_first_and_none_overtakes_its_own(void)
-{
-    struct bench *bench = bench_new((struct link_parameters){.rate_bps = GBPS, .delay_ns = 5, .queue_bytes = UNLIMITED}, 1, 0);
-    struct egress egress;
-    CHECK(egress_init(&egress, &bench->link));
-    for (uint32_t i = 0; i < 80; i++) /* 8 us each; the first is in service when the others come */
-        send_queued(bench, &egress, i % 8, 976, i, 0);
-    run_until(bench, INT64_MAX);
-    CHECK(bench->count == 80 && bench->out[0].tag == 0);
-    for (uint32_t i = 1, expected = 7; i < 80; i++) { /* 7, 15, ... 79, 6, 14, ... */
-        CHECK(bench->out[i].tag == expected && bench->out[i].at_ns == (i + 1) * INT64_C(8000) + 5);
-        expected = expected + 8 < 80 ? expected + 8 : expected % 8 == 1 ? 8 : expected % 8 - 1;
-    }
-    CHECK(egress.backlog == 0 && bench->link.queued_bytes == 0 && bench->link.max_queued_bytes == 79 * 976);
-    check_balance(bench);
     bench_free(bench);
 }
 
@@ -1245,12 +1138,7 @@ static void test_hostile_datagrams_never_crash_the_reader(void)
 
 /* -------------------------------------------------------------------------------------------------------------------- */
 
-#define TEST(name) {#name, test_##name}
-
-static const struct {
-    const char *name;
-    void (*run)(void);
-} tests[] = {
+static const struct test tests[] = {
     TEST(events_fire_by_time_then_by_order_of_scheduling),
     TEST(departures_are_exact_and_do_not_drift),
     TEST(a_late_caller_does_not_delay_later_packets),
@@ -1261,7 +1149,6 @@ static const struct {
     TEST(an_overtaken_packet_meets_the_queue_behind_the_last),
     TEST(packets_handed_over_late_but_in_order_fare_as_in_time),
     TEST(the_memory_of_begun_services_is_bounded),
-    TEST(a_larger_priority_goes_first_and_none_overtakes_its_own),
     TEST(a_packet_is_known_again_behind_a_switch),
     TEST(packets_of_one_content_leave_as_they_entered_switch_by_switch),
     TEST(a_duplicate_is_known_like_its_packet),
@@ -1298,11 +1185,5 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        if (argc == 2 && strcmp(argv[1], tests[i].name) == 0) {
-            tests[i].run();
-            return 0;
-        }
-    fprintf(stderr, "usage: %s TEST\n", argv[0]);
-    return 2;
+    return run_test(tests, sizeof tests / sizeof *tests, argc, argv);
 }

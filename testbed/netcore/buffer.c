@@ -1,0 +1,85 @@
+#include "buffer.h"
+
+#include <stdlib.h>
+
+void buffer_destroy(struct buffer *buffer)
+{
+    for (size_t i = 0; i < BUFFER_PORTS; i++)
+        free(buffer->ports[i]);
+    *buffer = (struct buffer){0};
+}
+
+bool buffer_add_port(struct buffer *buffer, uint32_t number, struct egress *egress)
+{
+    struct buffer_port *port = calloc(1, sizeof *port);
+    if (!port || !pfc_init(&port->pfc, egress)) {
+        free(port);
+        return false;
+    }
+    buffer->ports[number] = port;
+    return true;
+}
+
+static bool shares(const struct buffer *buffer, const struct egress *egress, const struct packet *packet)
+{
+    const struct buffer_options *of = &buffer->options;
+    const struct link *link = egress->link;
+    if (!of->dynamic)
+        return link->queued_bytes + packet->length <= link->parameters.queue_bytes;
+    if (buffer->used_bytes + packet->length > of->shared_bytes)
+        return false;
+    uint64_t queued = egress->queues[packet->priority].bytes + packet->length;
+    return (double)queued <= of->alpha * (double)(of->shared_bytes - buffer->used_bytes);
+}
+
+static struct buffer_port *port_of(const struct buffer *buffer, const struct packet *packet)
+{
+    return packet->ingress < BUFFER_PORTS ? buffer->ports[packet->ingress] : NULL;
+}
+
+bool buffer_admit(struct buffer *buffer, const struct egress *egress, struct packet *packet, int64_t now_ns)
+{
+    const struct buffer_options *of = &buffer->options;
+    struct buffer_port *port = port_of(buffer, packet);
+    unsigned priority = packet->priority;
+    bool controlled = port && of->pfc_priorities >> priority & 1;
+    if (shares(buffer, egress, packet)) {
+        buffer->used_bytes += packet->length;
+        if (buffer->used_bytes > buffer->max_used_bytes)
+            buffer->max_used_bytes = buffer->used_bytes;
+    } else if (controlled && port->headroom_used + packet->length <= of->headroom_bytes) {
+        packet->flags |= PACKET_HEADROOM;
+        port->headroom_bytes[priority] += packet->length;
+        port->headroom_used += packet->length;
+        if (port->headroom_used > port->max_headroom_used)
+            port->max_headroom_used = port->headroom_used;
+    } else {
+        return false;
+    }
+    if (!port)
+        return true;
+    port->held_bytes[priority] += packet->length;
+    bool asks = port->held_bytes[priority] >= of->xoff_bytes || port->headroom_bytes[priority];
+    if (controlled && asks && !(port->pfc.asked >> priority & 1))
+        pfc_ask(&port->pfc, priority, true, now_ns);
+    return true;
+}
+
+void buffer_release(struct buffer *buffer, struct packet *packet, int64_t now_ns)
+{
+    struct buffer_port *port = port_of(buffer, packet);
+    unsigned priority = packet->priority;
+    if (packet->flags & PACKET_HEADROOM) {
+        packet->flags &= (uint8_t)~PACKET_HEADROOM;
+        port->headroom_bytes[priority] -= packet->length;
+        port->headroom_used -= packet->length;
+    } else {
+        buffer->used_bytes -= packet->length;
+    }
+    if (!port)
+        return;
+    port->held_bytes[priority] -= packet->length;
+    bool goes_on = port->held_bytes[priority] <= buffer->options.xon_bytes && !port->headroom_bytes[priority];
+    if (port->pfc.asked >> priority & 1 && goes_on)
+        pfc_ask(&port->pfc, priority, false, now_ns);
+}

@@ -1,0 +1,81 @@
+"""`testbed run` on native switches: results bit by bit, every packet accounted for, and what only these switches do."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runs import Run, balance, left_of
+
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.usefixtures("_nothing_left")]
+NATIVE = {"kind": "native", "program": "l3_ecmp"}
+
+
+@pytest.fixture
+def _nothing_left(tmp_path: Path) -> Iterator[None]:
+    yield
+    for path in tmp_path.rglob("result.json"):
+        assert left_of(json.loads(path.read_text())["run_id"]) == []
+
+
+def measured(run: Run) -> dict[str, Any]:
+    """Wait for a run that must succeed (its times may be in doubt: this machine may be busy); its result."""
+    status = run.end()
+    assert status in (0, 4), run.stderr
+    result = run.result
+    assert (result["status"], result["wrong"], result["missing_bytes"]) == ("ok", 0, 0)
+    assert balance(result) == 0
+    codes = {reason["code"] for reason in result["verdict"]["reasons"]}
+    assert codes <= {"start-skew", "late-departures", "rtt-excess", "rate"}, "what a busy machine does"
+    return result
+
+
+def test_a_star(tmp_path: Path) -> None:
+    with Run(tmp_path, switches=NATIVE) as run:
+        result = measured(run)
+    assert result["packets"]["dropped_program"] == result["packets"]["trimmed"] == 0
+    rows = {(row["kind"], row["name"]): row for row in run.table("switches.csv")}
+    assert {name for kind, name in rows if kind == "port"} == {"s0-eth1", "s0-eth2", "s0-eth3"}
+    flows = {name: int(row["packets"]) for (kind, name), row in rows.items() if kind == "flow"}
+    assert flows.pop("miss") == 0
+    assert len(flows) == 3, "one a host"
+    assert sum(flows.values()) == int(rows["program", "received"]["packets"]) >= result["packets"]["sent"]
+    assert all(int(row["packets"]) > 0 for (kind, _), row in rows.items() if kind == "port")
+    assert {path.name for path in (run.directory / "logs").iterdir()} == {"fabric.log", "worker.log"}
+
+
+@pytest.mark.parametrize("switches", [NATIVE, {"kind": "native", "controller": "ecmp"}])
+def test_integers_across_a_fat_tree_while_a_cable_fails(switches: dict[str, str], tmp_path: Path) -> None:
+    fault = {"kind": "link-down", "select": "e0_0-a0_0", "at": "5ms", "for": "20ms"}
+    with Run(
+        tmp_path,
+        switches=switches,
+        topology={"kind": "fat-tree", "hosts": None, "k": 4},
+        links=[{"rate": "100Mbps", "delay": "20us", "queue": "256KiB"}],
+        workers={"count": 8, "placement": "spread"},
+        workload={"size": "64KiB", "dtype": "int32", "iterations": 4},
+        faults=[fault],
+        limits={"wall": "100s", "stall": "20s"},
+    ) as run:
+        result = measured(run)
+    assert {event["fault"] for event in run.events("fault")} == {"link-down", "link-up"}
+    others = [name for name, packets in run.links("job_packets").items() if packets and name.startswith("e0_0>a")]
+    assert sorted(others) == ["e0_0>a0_0", "e0_0>a0_1"]
+    assert result["packets"]["dropped_loss"] == sum(run.links("job_dropped_down").values())
+
+
+def test_spraying_uses_every_port_evenly(tmp_path: Path) -> None:
+    with Run(
+        tmp_path,
+        switches={"kind": "native"},
+        routing={"kind": "spray"},
+        topology={"kind": "leaf-spine", "hosts": 1, "spines": 4, "leaves": 2},
+        workers={"count": 2},
+        workload={"size": "64KiB"},
+    ) as run:
+        measured(run)
+    up = [packets for name, packets in run.links("packets").items() if name.startswith("leaf0>spine")]
+    assert len(up) == 4
+    assert min(up) > sum(up) / 4 * 0.5

@@ -1,7 +1,7 @@
 """What this machine carries on time, in packet-hops a second, and how late packets are: with real ranks on a fat-tree.
 
-Eight ranks of a k=4 fat-tree repeat a small ring allreduce while the links' rate is lowered, until it takes no longer
-than it should: that load is what the machine carries; once through Open vSwitch, and once through native switches where
+Eight ranks of a k=4 fat-tree repeat a small ring allreduce at various rates of the links. The highest at which it takes
+no longer than it should is what the machine carries: once through Open vSwitch, and once through native switches where
 there is a C compiler. Measured once and kept (see `store`); `plan` predicts a spec's packet-hops a second against it,
 and `time_dilation: auto` brings the two together.
 """
@@ -38,7 +38,7 @@ _RELEASE_NS = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How one kind of switch is measured: from which rate down to which, and with what.
+    """How one kind of switch is measured: from which rate down, in how many steps, and with what.
 
     An Open vSwitch's links have delays that hide what a switch takes. Through native switches, which take nothing, so
     much moves between two steps of the ring that what ranks and kernel take is little beside it.
@@ -46,13 +46,13 @@ class _Kind:
 
     kind: SwitchingKind
     highest_bps: int
-    lowest_bps: int
+    steps: int  # of `_STEP` down from there
     delay: str
     size: str
 
 
-_OVS = _Kind("ovs", 64_000_000, 500_000, "2ms", "128KiB")
-_NATIVE = _Kind("native", 512_000_000, 1_000_000, "100us", "1MiB")
+_OVS = _Kind("ovs", 64_000_000, 14, "2ms", "128KiB")
+_NATIVE = _Kind("native", 512_000_000, 18, "100us", "1MiB")
 
 
 def capabilities(say: Callable[[str], None]) -> Capabilities:
@@ -68,7 +68,7 @@ def capabilities(say: Callable[[str], None]) -> Capabilities:
 
 
 def measure() -> Capabilities:
-    """Some twenty-five seconds with a k=4 fat-tree, of either kind of switch.
+    """Some twenty seconds with a k=4 fat-tree, of either kind of switch.
 
     Raises MachineLacks for what is missing, RunFailed if it fails.
     """
@@ -121,7 +121,7 @@ class _Trial:
         self._round = 0
 
     def run(self) -> Carried:
-        """Lower the rate until all is on time; the time in a switch is that at this load."""
+        """What is carried at the highest rate at which all is on time: found by bisection; else at the lowest."""
         self._network.start()
         conductor = Conductor(self._network.hub, wall_limit_s=_WALL_LIMIT_S)
         self._workers = start_workers(self._network, self._logs)
@@ -130,20 +130,30 @@ class _Trial:
         probe(self._plan, conductor, idle, trains=())
         path_excess_ns = max(0, *(p.measured_ns - p.modelled_ns for p in idle.rtt)) // 2
         self._allreduce(conductor)  # the first also fills the switches' caches
-        rate_bps = float(self._kind.highest_bps)
-        while True:
-            at_rate = self._planned(round(rate_bps))
-            for link in at_rate.graph.links:
-                self._network.set_link(link.index, link.parameters)
-            self._network.mark()
-            took_ns = statistics.median(self._allreduce(conductor) for _ in range(_ROUNDS))
-            if took_ns <= _MOST_LATE * at_rate.prediction.bound_ns or rate_bps * _STEP < self._kind.lowest_bps:
-                break
-            rate_bps *= _STEP
+        carried = None
+        first, last = 0, self._kind.steps
+        while first < last or carried is None:
+            step = (first + last) // 2
+            at_rate = self._planned(round(self._kind.highest_bps * _STEP**step))
+            took_ns = self._median_ns(conductor, at_rate)
+            if took_ns > _MOST_LATE * at_rate.prediction.bound_ns and step < self._kind.steps:
+                first = step + 1
+            else:
+                last = step
+                hops = at_rate.prediction.packet_hops_per_iteration
+                carried = Carried(round(hops * 1e9 / took_ns), path_excess_ns, self._switch_ns())
+        return carried
+
+    def _median_ns(self, conductor: Conductor, at_rate: Plan) -> float:
+        for link in at_rate.graph.links:
+            self._network.set_link(link.index, link.parameters)
+        self._network.mark()
+        return statistics.median(self._allreduce(conductor) for _ in range(_ROUNDS))
+
+    def _switch_ns(self) -> int:
         in_switches = self._kind.kind == "ovs" and "netcore" in self._plan.drivers
         transit = self._network.fabric.transit_ns() if in_switches else None
-        hops = at_rate.prediction.packet_hops_per_iteration
-        return Carried(round(hops * 1e9 / took_ns), path_excess_ns, transit[1] if transit else 0)
+        return transit[1] if transit else 0
 
     def stop(self) -> list[str]:
         problems = []

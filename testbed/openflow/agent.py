@@ -95,8 +95,7 @@ class Agent:
         """Bring changes into force, and tell of the flows that have gone."""
         if self.tables.changed:
             try:
-                with self._datapath.held():
-                    self.tables.commit()
+                self.tables.commit(self._datapath.held)
             except ControlError as error:
                 _log.error("%s: %s", self.switch.name, error)
                 if self._uncommitted is not None:

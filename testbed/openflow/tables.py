@@ -7,8 +7,10 @@ leaves it open, the longer prefix wins.)
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from testbed.openflow.actions import Bucket, Target
 from testbed.openflow.device import CPU_PORT, MISS, AgentSwitch, Traffic
@@ -146,18 +148,18 @@ class Tables:
         self.changed = True
         return []
 
-    def commit(self) -> None:
-        """Bring what changed into force, while packets stand still. Raises ControlError."""
-        if not self.changed:
-            return
+    def commit(self, held: Callable[[], AbstractContextManager[Any]]) -> None:
+        """Bring what changed into force while packets stand still, for which `held` is there. Raises ControlError."""
         self.changed = False
-        traffic = self.count()
         installed = {prefix: self._standing(flow) for prefix, flow in self._visible().items()}
-        for each in installed.values():
-            each.packets, each.bytes = _seen(traffic, each.counted_as)
-        self._installed = installed
-        self.asks_controller = any(CPU_PORT in each.entry.ports for each in installed.values())
-        self._switch.forwarding.replace(each.entry for each in installed.values() if not each.default)
+        entries = [each.entry for each in installed.values() if not each.default]
+        self.asks_controller = any(CPU_PORT in entry.ports for entry in entries)
+        with held():
+            traffic = self.count()
+            for each in installed.values():
+                each.packets, each.bytes = _seen(traffic, each.counted_as)
+            self._installed = installed
+            self._switch.forwarding.replace(entries)
 
     def count(self) -> Mapping[str, Traffic]:
         """Bring all counts up to date, while packets stand still; returns those of the entries."""

@@ -9,8 +9,10 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.table import Table
+
     from testbed.doctor.facts import Fact
-    from testbed.plan.model import Capabilities, SwitchingKind
+    from testbed.plan.model import Capabilities, Carried
 
 
 def register(app: typer.Typer) -> None:
@@ -56,25 +58,30 @@ def _print(facts: "Sequence[Fact]", measured: "Capabilities | None") -> None:
         table.add_row(mark, fact.name, fact.detail, *lack)
     console = Console(highlight=False, markup=False, emoji=False)
     console.print(table)
-    if measured is not None:
-        tc = measured.netem and measured.datapath == "kernel"
-        console.print(
-            f"\nOpen vSwitch ({measured.datapath} datapath; links by "
-            f"{'tc, or the fabric where they are impaired' if tc else 'the fabric'}):\n  {_carried(measured, 'ovs')}"
-        )
-        if measured.native is None:
-            console.print("native switches: none without a C compiler")
-        else:
-            console.print(f"native switches (links by the fabric):\n  {_carried(measured, 'native')}")
-    else:
+    if measured is None:
         console.print("\nwhat it carries cannot be measured until the above is mended")
+        return
+    console.print("\nwhat it carries, measured over a shaped k=4 fat-tree, in real time:")
+    console.print(_carried(measured))
 
 
-def _carried(measured: "Capabilities", kind: "SwitchingKind") -> str:
-    carried = measured.through(kind)
-    told = (
-        f"carries {carried.packet_hops_per_s:,.0f} packet-hops/s over a shaped k=4 fat-tree; a packet comes "
-        f"{carried.path_excess_ns / 1000:,.0f} us late over an idle path"
+def _carried(measured: "Capabilities") -> "Table":
+    """A row for each kind of switch."""
+    from rich.table import Table
+
+    table = Table(
+        "switches", "packet-hops/s", "late on arrival", "inside a switch", "links by", box=None, pad_edge=False
     )
-    inside = f", and spends up to {carried.switch_ns / 1000:,.0f} us in a switch" if carried.switch_ns else ""
-    return f"{told}{inside} (real time)"
+    tc = measured.netem and measured.datapath == "kernel"
+    links = "tc (impaired ones by the fabric)" if tc else "the fabric"
+    ovs = measured.through("ovs")
+    table.add_row(f"ovs, {measured.datapath} datapath", *_figures(ovs), f"{ovs.switch_ns / 1000:,.0f} us", links)
+    if measured.native is not None:
+        table.add_row("native", *_figures(measured.native), "no time", "the fabric")
+    else:
+        table.add_row("native", "no C compiler")
+    return table
+
+
+def _figures(carried: "Carried") -> tuple[str, str]:
+    return f"{carried.packet_hops_per_s:,.0f}", f"{carried.path_excess_ns / 1000:,.0f} us"

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,13 @@ from testbed.doctor import capacity, facts, store
 from testbed.doctor.facts import Fact
 from testbed.emulation.state import runs
 from testbed.errors import MachineLacks, RunFailed
+from testbed.plan.model import Carried
 from testbed.plan.planner import DEFAULT_CAPABILITIES
 
 FINE = Fact("root", True, "uid 0", "no emulation", "run it with sudo", needed=True)
 NICE = Fact("tshark", False, "not installed", "captures cannot be cross-checked", "apt-get install tshark")
 LACKS = Fact("htb", False, "refused by this kernel", "hosts cannot be held back", "another kernel", needed=True)
-MEASURED = replace(DEFAULT_CAPABILITIES, packet_hops_per_s=123_456.0)
+MEASURED = replace(DEFAULT_CAPABILITIES, packet_hops_per_s=123_456.0, native=Carried(654_321.0, 12_000))
 
 
 @pytest.fixture
@@ -50,9 +52,47 @@ def test_it_measures_once_and_again_when_asked(
         assert run(arguments) == 0
         assert len(measurements) == so_far
     out = capsys.readouterr().out
-    assert "123,456 packet-hops/s" in out
+    assert "123,456" in out
     assert "cross-checked" in out
     assert "run it with sudo" not in out, "what is there needs no mending"
+
+
+def test_it_tells_what_either_kind_of_switch_carries(
+    measurements: list[str],
+    machine: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine(FINE)
+    assert run(["doctor"]) == 0
+    *_, ovs, native = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert ovs == ["ovs,", "user", "datapath", "123,456", "250", "us", "1,000", "us", "the", "fabric"]
+    assert native == ["native", "654,321", "12", "us", "no", "time", "the", "fabric"]
+    monkeypatch.setattr(capacity, "measure", lambda: replace(MEASURED, native=None))
+    assert run(["doctor", "--again"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["native", "no", "C", "compiler"]
+    assert len(measurements) == 1
+
+
+@pytest.mark.parametrize("compiler", ["/usr/bin/cc", None])
+def test_native_switches_are_measured_where_there_is_a_compiler(
+    compiler: str | None, machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds: list[str] = []
+
+    def carried(_unknown: object, kind: Any) -> Carried:
+        kinds.append(kind.kind)
+        return Carried(1000.0 * len(kinds), 7, 8)
+
+    machine(FINE)
+    monkeypatch.setattr(capacity, "_carried", carried)
+    monkeypatch.setattr(facts, "compiler", lambda: compiler)
+    for look in ("kernel_datapath", "netem", "tun_segmentation"):
+        monkeypatch.setattr(facts, look, lambda: False)
+    measured = capacity.measure()
+    assert (measured.packet_hops_per_s, measured.path_excess_ns, measured.switch_ns) == (1000, 7, 8)
+    assert measured.native == (Carried(2000, 7, 8) if compiler else None)
+    assert kinds == (["ovs", "native"] if compiler else ["ovs"])
 
 
 def test_as_json(measurements: list[str], machine: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,13 +73,15 @@ static struct packet *tagged(struct packet_pool *pool, struct packet *packet, ui
     return whole;
 }
 
-/* Append a frame's wire packets; false: it is malformed, or the pool is exhausted. */
-static bool take(struct packet_pool *pool, const struct virtio_header *header, uint8_t *frame, struct msghdr *message,
-                 size_t length, struct packet_list *packets)
+/* Append the wire packets of a header and its frame; false: it is malformed, or the pool is exhausted. */
+static bool take(struct packet_pool *pool, uint8_t *received, struct msghdr *message, size_t length,
+                 struct packet_list *packets)
 {
+    struct virtio_header header;
     struct packet_list cut;
+    memcpy(&header, received, VIRTIO_HEADER_BYTES);
     bool whole = !(message->msg_flags & MSG_TRUNC) && length >= VIRTIO_HEADER_BYTES &&
-                 offload_cut(pool, header, frame, length - VIRTIO_HEADER_BYTES, &cut);
+                 offload_cut(pool, &header, received + VIRTIO_HEADER_BYTES, length - VIRTIO_HEADER_BYTES, &cut);
     uint32_t tag = whole ? removed_tag(message) : 0;
     for (struct packet *packet; whole && (packet = packet_take(&cut));) {
         if (tag && !(packet = tagged(pool, packet, tag)))
@@ -93,17 +95,15 @@ static bool take(struct packet_pool *pool, const struct virtio_header *header, u
 int interface_read(int fd, struct packet_pool *pool, uint8_t *scratch, struct packet_list *packets, uint64_t *malformed)
 {
     struct mmsghdr messages[INTERFACE_BATCH];
-    struct iovec pieces[INTERFACE_BATCH][2];
-    struct virtio_header headers[INTERFACE_BATCH];
+    struct iovec places[INTERFACE_BATCH];
     union {
         struct cmsghdr aligned;
         uint8_t bytes[CMSG_SPACE(sizeof(struct tpacket_auxdata))];
     } about[INTERFACE_BATCH];
     for (unsigned i = 0; i < INTERFACE_BATCH; i++) {
-        pieces[i][0] = (struct iovec){&headers[i], VIRTIO_HEADER_BYTES};
-        pieces[i][1] = (struct iovec){scratch + i * INTERFACE_FRAME_BYTES, FRAME_MAX_BYTES};
+        places[i] = (struct iovec){scratch + i * INTERFACE_FRAME_BYTES, VIRTIO_HEADER_BYTES + FRAME_MAX_BYTES};
         messages[i].msg_hdr = (struct msghdr){
-            .msg_iov = pieces[i], .msg_iovlen = 2, .msg_control = &about[i], .msg_controllen = sizeof about[i]};
+            .msg_iov = &places[i], .msg_iovlen = 1, .msg_control = &about[i], .msg_controllen = sizeof about[i]};
     }
     int count = recvmmsg(fd, messages, INTERFACE_BATCH, 0, NULL);
     /* ENETDOWN: told once when the interface goes down, which may come up again. EINVAL: a super-packet of a kind that a
@@ -113,20 +113,28 @@ int interface_read(int fd, struct packet_pool *pool, uint8_t *scratch, struct pa
     if (count < 0)
         return errno == EAGAIN || errno == EINTR || errno == ENETDOWN || errno == EINVAL ? 0 : -1;
     for (int i = 0; i < count; i++)
-        if (!take(pool, &headers[i], pieces[i][1].iov_base, &messages[i].msg_hdr, messages[i].msg_len, packets))
+        if (!take(pool, places[i].iov_base, &messages[i].msg_hdr, messages[i].msg_len, packets))
             (*malformed)++;
     return count;
 }
 
+/* The header of a whole frame is all zeros: in front of the frame where there is room, which spares a piece. */
 unsigned interface_write(int fd, struct packet *const *packets, unsigned count)
 {
     struct virtio_header whole = {0};
     struct mmsghdr messages[INTERFACE_BATCH];
     struct iovec pieces[INTERFACE_BATCH][2];
     for (unsigned i = 0; i < count; i++) {
-        pieces[i][0] = (struct iovec){&whole, VIRTIO_HEADER_BYTES};
-        pieces[i][1] = (struct iovec){packets[i]->frame, packets[i]->length};
-        messages[i].msg_hdr = (struct msghdr){.msg_iov = pieces[i], .msg_iovlen = 2};
+        struct packet *packet = packets[i];
+        bool room = packet->frame - packet->room >= VIRTIO_HEADER_BYTES;
+        if (room) {
+            memset(packet->frame - VIRTIO_HEADER_BYTES, 0, VIRTIO_HEADER_BYTES);
+            pieces[i][0] = (struct iovec){packet->frame - VIRTIO_HEADER_BYTES, VIRTIO_HEADER_BYTES + packet->length};
+        } else {
+            pieces[i][0] = (struct iovec){&whole, VIRTIO_HEADER_BYTES};
+            pieces[i][1] = (struct iovec){packet->frame, packet->length};
+        }
+        messages[i].msg_hdr = (struct msghdr){.msg_iov = pieces[i], .msg_iovlen = room ? 1 : 2};
     }
     int sent = sendmmsg(fd, messages, count, 0);
     return sent < 0 ? 0 : (unsigned)sent;

@@ -28,6 +28,8 @@ void port_init(struct port *port, int fd, struct port_options options, struct pa
     bool is_interface = fstat(fd, &about) == 0 && S_ISSOCK(about.st_mode);
     *port = (struct port){
         .fd = fd, .options = options, .is_interface = is_interface, .pool = pool, .spray_key = spray_key};
+    if (is_interface && pool->headroom < VIRTIO_HEADER_BYTES)
+        pool->headroom = VIRTIO_HEADER_BYTES;
 }
 
 void port_destroy(struct port *port)

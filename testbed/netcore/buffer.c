@@ -48,7 +48,6 @@ bool buffer_admit(struct buffer *buffer, const struct egress *egress, struct pac
         if (buffer->used_bytes > buffer->max_used_bytes)
             buffer->max_used_bytes = buffer->used_bytes;
     } else if (controlled && port->headroom_used + packet->length <= of->headroom_bytes) {
-        packet->flags |= PACKET_HEADROOM;
         port->headroom_bytes[priority] += packet->length;
         port->headroom_used += packet->length;
         if (port->headroom_used > port->max_headroom_used)
@@ -65,17 +64,18 @@ bool buffer_admit(struct buffer *buffer, const struct egress *egress, struct pac
     return true;
 }
 
-void buffer_release(struct buffer *buffer, struct packet *packet, int64_t now_ns)
+void buffer_release(struct buffer *buffer, const struct packet *packet, int64_t now_ns)
 {
     struct buffer_port *port = port_of(buffer, packet);
     unsigned priority = packet->priority;
-    if (packet->flags & PACKET_HEADROOM) {
-        packet->flags &= (uint8_t)~PACKET_HEADROOM;
-        port->headroom_bytes[priority] -= packet->length;
-        port->headroom_used -= packet->length;
-    } else {
-        buffer->used_bytes -= packet->length;
+    uint64_t shared_bytes = packet->length;
+    if (port && port->headroom_bytes[priority]) {
+        uint64_t headroom = port->headroom_bytes[priority] < shared_bytes ? port->headroom_bytes[priority] : shared_bytes;
+        port->headroom_bytes[priority] -= headroom;
+        port->headroom_used -= headroom;
+        shared_bytes -= headroom;
     }
+    buffer->used_bytes -= shared_bytes;
     if (!port)
         return;
     port->held_bytes[priority] -= packet->length;

@@ -2,7 +2,7 @@
  *
  * A queue may hold alpha x (shared - used) bytes (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998); or,
  * where nothing is shared, what its link's `queue_bytes` leave. A packet of a priority under flow control that this refuses goes
- * into the headroom of the port it came in by. The port's other end is asked to pause a priority when the bytes that came from
+ * into the headroom of the port it came in by, which is freed first, whichever packet of that port and priority leaves. The port's other end is asked to pause a priority when the bytes that came from
  * it and wait reach `xoff_bytes`, or if any of them are in the headroom; and to go on when they are down to `xon_bytes` and none is.
  */
 #ifndef NETCORE_BUFFER_H
@@ -48,6 +48,6 @@ bool buffer_add_port(struct buffer *buffer, uint32_t number, struct egress *egre
 bool buffer_admit(struct buffer *buffer, const struct egress *egress, struct packet *packet, int64_t now_ns);
 
 /* A packet leaves its queue. */
-void buffer_release(struct buffer *buffer, struct packet *packet, int64_t now_ns);
+void buffer_release(struct buffer *buffer, const struct packet *packet, int64_t now_ns);
 
 #endif

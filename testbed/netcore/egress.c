@@ -101,6 +101,8 @@ static void depart(struct egress *egress, struct packet *packet, int64_t now_ns)
     if (packet->flags & PACKET_CONGESTED && frame_mark_congestion(packet->frame, packet_layout(packet)))
         LINK_COUNT(link, packet->flags, ecn_marked, 1);
     packet->flags &= (uint8_t)~(PACKET_CONGESTED | PACKET_TRIMMED);
+    if (egress->capture && *egress->capture)
+        capture_frame(*egress->capture, packet->frame, packet->length, now_ns, CAPTURE_OUTBOUND);
     link_serve(link, packet, now_ns);
 }
 
@@ -181,7 +183,7 @@ void egress_send(struct egress *egress, struct packet *packet, int64_t now_ns)
     struct link *link = egress->link;
     if (!link_enter(link, packet))
         return;
-    packet->flags &= (uint8_t)~(PACKET_CONGESTED | PACKET_TRIMMED | PACKET_HEADROOM); /* of another queue, or of its original */
+    packet->flags &= (uint8_t)~(PACKET_CONGESTED | PACKET_TRIMMED); /* of another queue */
     bool free = free_for(egress, packet->priority, now_ns);
     if (!free && !admit(egress, packet, now_ns)) {
         free = trim(egress, packet) && free_for(egress, packet->priority, now_ns);

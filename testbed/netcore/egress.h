@@ -12,6 +12,7 @@
 #ifndef NETCORE_EGRESS_H
 #define NETCORE_EGRESS_H
 
+#include "capture.h"
 #include "link.h"
 
 struct buffer;
@@ -35,6 +36,7 @@ struct egress {
     struct packet *(*leave)(void *owner, struct packet *packet, uint64_t deq_depth, int64_t now_ns);
     void *owner;
     struct buffer *buffer; /* of the switch; NULL: none */
+    struct capture **capture; /* of what the link takes, which may be NULL at any time; NULL: it never is looked at */
     struct pfc *pfc;       /* what is asked of the other end; NULL: nothing ever is */
     struct egress_queue queues[PACKET_PRIORITIES];
     uint8_t backlog; /* a bit for each priority that has packets waiting */

@@ -20,7 +20,6 @@ enum packet_flag {
     PACKET_PFC = 8,       /* a pause frame of the fabric's own: no link counts or strikes it */
     PACKET_CONGESTED = 16, /* met a queue that marks it: is marked when it leaves the queue */
     PACKET_TRIMMED = 32,  /* did not fit into its queue: is cut to `length` when it leaves the queue */
-    PACKET_HEADROOM = 64, /* is held in the headroom of the port that it came in by */
 };
 
 #define PACKET_NO_INGRESS UINT32_MAX

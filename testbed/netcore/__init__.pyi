@@ -227,7 +227,8 @@ class Fabric:
 
         Counts: entered, packets, bytes (both delivered), dropped_queue, dropped_loss, dropped_down, corrupted,
         duplicated, ecn_marked, in_flight. Of the link: max_queue_bytes, busy_ns, measured_bps (0: too few back to
-        back), late_p50_ns, late_p99_ns (-1: nothing was written), malformed, write_errors, pool_exhausted.
+        back), late_p50_ns, late_p99_ns (-1: nothing was written), malformed, write_errors, pool_exhausted, paused_ns
+        (by PFC), pfc_sent (pause and resume frames).
         """
 
     def mark(self) -> None:
@@ -278,8 +279,8 @@ class Fabric:
 
         received (from links), injected (by the control plane, to ports and from them), duplicated (copies made by
         multicast and clones), dropped_program, dropped_port (sent to a port it has not), dropped_passes (came round too
-        often), dropped_memory, punted, dropped_punt (not fetched in time); of the switch alone: digests, lost_digests,
-        lost_messages.
+        often), dropped_memory, punted, dropped_punt (not fetched in time), trimmed; of the switch alone: digests,
+        lost_digests, lost_messages.
         """
 
     def capture_start(self, port: int, path: str, snap_bytes: int, *, interface: str = "", comment: str = "") -> None:

@@ -140,15 +140,30 @@ struct fabric_port *fabric_add_switch_port(struct fabric *fabric, struct p4_swit
 {
     struct fabric_port *port = new_port(fabric, FABRIC_SWITCH, -1, (struct port_options){0});
     if (port) {
-        port->at = (struct switch_port){.of = of, .number = number, .capture = &port->port.capture};
+        port->at = (struct switch_port){.of = of, .number = number};
         of->ports[number] = &port->at;
     }
     return port;
 }
 
+/* A pause frame that comes in at a port is for what leaves there; false: it is none. */
+static bool obey(struct fabric_port *port, struct packet *packet)
+{
+    if (!(packet->flags & PACKET_PFC))
+        return false;
+    if (port->out && port->out->source)
+        pfc_obey(&port->egress, packet, packet->due_ns);
+    packet_free(&port->fabric->pool, packet);
+    return true;
+}
+
 static void deliver_to_device(void *receiver, struct packet *packet)
 {
     struct fabric_port *port = receiver;
+    if (packet->flags & PACKET_PFC && port->port.capture)
+        capture_frame(port->port.capture, packet->frame, packet->length, packet->due_ns, CAPTURE_INBOUND);
+    if (obey(port, packet))
+        return;
     if (!port->host)
         transit_enter(&port->fabric->transit, port->switch_number, packet, packet->due_ns);
     packet_layout(packet);
@@ -164,7 +179,8 @@ static void deliver_to_switch(void *receiver, struct packet *packet)
     struct fabric_port *port = receiver;
     if (port->port.capture)
         capture_frame(port->port.capture, packet->frame, packet->length, packet->due_ns, CAPTURE_INBOUND);
-    switch_receive(port->at.of, port->at.number, packet, packet->due_ns);
+    if (!obey(port, packet))
+        switch_receive(port->at.of, port->at.number, packet, packet->due_ns);
 }
 
 static void deliver_to_memory(void *receiver, struct packet *packet)
@@ -172,6 +188,8 @@ static void deliver_to_memory(void *receiver, struct packet *packet)
     struct fabric_port *port = receiver;
     if (port->port.capture)
         capture_frame(port->port.capture, packet->frame, packet->length, packet->due_ns, CAPTURE_INBOUND);
+    if (obey(port, packet))
+        return;
     uint64_t at_ns = (uint64_t)packet->due_ns;
     if (records_keep(&port->fabric->taken, SIZE_MAX, port->index, at_ns, packet->frame, packet->length))
         port->port.written++;
@@ -202,12 +220,15 @@ bool fabric_add_link(struct fabric *fabric, struct fabric_port *source, struct f
         free(link);
         return false;
     }
-    if (source->kind == FABRIC_SWITCH) {
+    if (source->kind == FABRIC_SWITCH || source->host) {
         if (!egress_init(&source->egress, &link->link)) {
             free(link);
             errno = ENOMEM;
             return false;
         }
+    }
+    if (source->kind == FABRIC_SWITCH) {
+        source->egress.capture = &source->port.capture;
         source->egress.leave = switch_leave;
         source->egress.owner = &source->at;
         source->at.egress = &source->egress;
@@ -255,6 +276,15 @@ static void classify(const struct fabric_job *job, struct packet *packet)
         packet->flags |= PACKET_JOB;
 }
 
+/* A packet that a host sends, into its NIC. */
+static void host_sends(struct fabric_port *port, struct packet *packet, int64_t now_ns)
+{
+    const struct frame_layout *layout = &packet->layout;
+    if (port->fabric->nic_by_dscp && layout->network)
+        packet->priority = packet->frame[layout->network + 1] >> 5; /* the upper half of the DSCP */
+    egress_send(&port->egress, packet, now_ns);
+}
+
 static void read_port(struct fabric *fabric, struct fabric_port *port)
 {
     for (int frames = 0, more; frames < FABRIC_READ_BATCH; frames += more) {
@@ -270,10 +300,10 @@ static void read_port(struct fabric *fabric, struct fabric_port *port)
             classify(&fabric->job, packet);
             if (port->port.capture)
                 capture_frame(port->port.capture, packet->frame, packet->length, now_ns, CAPTURE_OUTBOUND);
-            int64_t arrived_ns = now_ns;
-            if (!port->host)
-                arrived_ns = transit_leave(&fabric->transit, port->switch_number, packet, now_ns);
-            link_send(port->out, packet, arrived_ns);
+            if (port->host)
+                host_sends(port, packet, now_ns);
+            else
+                link_send(port->out, packet, transit_leave(&fabric->transit, port->switch_number, packet, now_ns));
         }
         if (nic_full(port)) {
             port->paused = watch(port, EPOLL_CTL_MOD, 0);
@@ -498,7 +528,7 @@ void fabric_send(struct fabric_port *port, struct packet *packet)
     classify(&port->fabric->job, packet);
     if (port->port.capture)
         capture_frame(port->port.capture, packet->frame, packet->length, now_ns, CAPTURE_OUTBOUND);
-    link_send(port->out, packet, now_ns);
+    host_sends(port, packet, now_ns);
 }
 
 void fabric_advance(struct fabric *fabric, int64_t until_ns)

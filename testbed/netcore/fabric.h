@@ -33,7 +33,7 @@ struct fabric_port {
     bool host;
     uint32_t switch_number; /* of the Open vSwitch bridge that a device belongs to, where it is no host's */
     struct switch_port at;  /* of FABRIC_SWITCH */
-    struct egress egress;   /* likewise */
+    struct egress egress;   /* of FABRIC_SWITCH, and a host's NIC */
     bool paused;
     bool kept; /* has packets to be flushed */
     struct link *out; /* NULL: nothing is read */
@@ -63,6 +63,7 @@ struct fabric {
     struct p4_switch **switches;
     size_t switch_count;
     struct records taken; /* frames that came out at memory ports */
+    bool nic_by_dscp; /* NICs queue by DSCP */
     bool is_virtual;
     int64_t virtual_ns;
     struct fabric_port **kept; /* room for all ports */

@@ -189,6 +189,8 @@ struct link_reading {
     uint64_t pool_exhausted;
     uint64_t malformed;
     uint64_t write_errors;
+    int64_t paused_ns;
+    uint64_t pfc_sent;
     struct histogram lateness;
 };
 
@@ -208,6 +210,11 @@ static void read_links(struct fabric *fabric, void *argument)
         reading->pool_exhausted = link->pool_exhausted;
         reading->malformed = fabric->links[i]->source->port.malformed;
         reading->write_errors = fabric->links[i]->target->port.write_errors;
+        if (link->source) {
+            const struct egress *egress = &fabric->links[i]->source->egress;
+            reading->paused_ns = egress_paused_ns(egress, fabric_now_ns(fabric));
+            reading->pfc_sent = egress->pfc ? egress->pfc->sent : 0;
+        }
         reading->lateness = link->lateness;
     }
 }
@@ -222,10 +229,11 @@ static PyObject *counts_dictionary(const struct link_counts *of, uint64_t in_fli
 
 static PyObject *gauges_dictionary(const struct link_reading *of)
 {
-    return Py_BuildValue("{sKsLsKsLsLsKsKsK}", "max_queue_bytes", of->max_queued_bytes, "busy_ns", of->busy_ns,
+    return Py_BuildValue("{sKsLsKsLsLsKsKsKsLsK}", "max_queue_bytes", of->max_queued_bytes, "busy_ns", of->busy_ns,
                          "measured_bps", of->measured_bps, "late_p50_ns", histogram_percentile(&of->lateness, 50),
                          "late_p99_ns", histogram_percentile(&of->lateness, 99), "malformed", of->malformed,
-                         "write_errors", of->write_errors, "pool_exhausted", of->pool_exhausted);
+                         "write_errors", of->write_errors, "pool_exhausted", of->pool_exhausted, "paused_ns", of->paused_ns,
+                         "pfc_sent", of->pfc_sent);
 }
 
 static PyObject *counters(PyObject *self, PyObject *args)

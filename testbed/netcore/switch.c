@@ -35,8 +35,24 @@ bool switch_init(struct p4_switch *of, const struct p4_program *program, uint64_
     return true;
 }
 
+bool switch_configure(struct p4_switch *of, const struct buffer_options *options, const uint32_t *weights)
+{
+    of->buffer.options = *options;
+    for (uint32_t i = 0; i < SWITCH_PORTS; i++) {
+        struct egress *egress = of->ports[i] ? of->ports[i]->egress : NULL;
+        if (!egress)
+            continue;
+        if (options->pfc_priorities && !of->buffer.ports[i] && !buffer_add_port(&of->buffer, i, egress))
+            return false;
+        egress->buffer = &of->buffer;
+        egress_schedule(egress, weights);
+    }
+    return true;
+}
+
 void switch_destroy(struct p4_switch *of)
 {
+    buffer_destroy(&of->buffer);
     if (of->instance)
         of->program->destroy(of->instance);
     context_pool_destroy(&of->contexts);
@@ -188,6 +204,8 @@ static void after_ingress(struct p4_switch *of, struct packet *packet, struct p4
         struct p4_packet view = seen(packet);
         of->program->resubmit(of->instance, &view, now_ns, verdict);
     }
+    if (verdict->length != packet->length)
+        packet_layout(packet); /* while `length` is that of the frame as it lies there */
     packet->length = verdict->length;
     packet->priority = verdict->priority;
     if (verdict->fate == P4_UNICAST) {

@@ -11,9 +11,8 @@
 #define NETCORE_SWITCH_H
 
 #include "../dataplane/native/runtime/abi.h"
-#include "capture.h"
+#include "buffer.h"
 #include "context.h"
-#include "egress.h"
 #include "records.h"
 #include "replicas.h"
 
@@ -40,7 +39,6 @@ struct switch_port {
     struct p4_switch *of;
     uint32_t number;
     struct egress *egress;    /* NULL: it has no link */
-    struct capture **capture; /* of what leaves; it may be NULL at any time */
 };
 
 struct p4_switch {
@@ -52,6 +50,7 @@ struct p4_switch {
     uint32_t told_depth;      /* in place of true queue depths, unless it is SWITCH_TRUE_DEPTH */
     struct switch_port *ports[SWITCH_PORTS]; /* by number */
     struct replica_lists groups, sessions;
+    struct buffer buffer;
     struct switch_counts counts[LINK_CLASSES];
     int64_t instant_ns;
     uint32_t passes;          /* at that instant */
@@ -64,6 +63,9 @@ struct p4_switch {
 bool switch_init(struct p4_switch *of, const struct p4_program *program, uint64_t seed, uint32_t number,
                  struct packet_pool *pool);
 void switch_destroy(struct p4_switch *of);
+
+/* Queue as the options say, and by weights or strictly (NULL), at all ports that have a link. False: no memory. */
+bool switch_configure(struct p4_switch *of, const struct buffer_options *options, const uint32_t *weights);
 
 /* Take in a packet that came by a port; the switch owns it. */
 void switch_receive(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns);

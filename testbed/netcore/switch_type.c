@@ -79,15 +79,15 @@ struct settings {
     struct p4_switch *of;
     bool weighted;
     uint32_t weights[PACKET_PRIORITIES];
+    struct buffer_options options;
+    bool done;
 };
 
 static void apply_settings(struct fabric *fabric, void *argument)
 {
-    const struct settings *settings = argument;
+    struct settings *settings = argument;
     (void)fabric;
-    for (uint32_t i = 0; i < SWITCH_PORTS; i++)
-        if (settings->of->ports[i] && settings->of->ports[i]->egress)
-            egress_schedule(settings->of->ports[i]->egress, settings->weighted ? settings->weights : NULL);
+    settings->done = switch_configure(settings->of, &settings->options, settings->weighted ? settings->weights : NULL);
 }
 
 static bool read_weights(PyObject *scheduler, struct settings *settings)
@@ -108,28 +108,64 @@ static bool read_weights(PyObject *scheduler, struct settings *settings)
     return valid;
 }
 
+static bool read_buffer(PyObject *buffer, struct buffer_options *options)
+{
+    unsigned long long shared, headroom;
+    if (buffer == Py_None)
+        return true;
+    if (!PyArg_ParseTuple(buffer, "KdK;buffer is (shared bytes, alpha, headroom bytes)", &shared, &options->alpha, &headroom))
+        return false;
+    options->dynamic = true;
+    options->shared_bytes = shared;
+    options->headroom_bytes = headroom;
+    return true;
+}
+
+static bool read_pfc(PyObject *pfc, struct buffer_options *options)
+{
+    unsigned long long xoff, xon;
+    unsigned int priorities;
+    if (pfc == Py_None)
+        return true;
+    if (!PyArg_ParseTuple(pfc, "IKK;pfc is (bit mask of priorities, xoff bytes, xon bytes)", &priorities, &xoff, &xon))
+        return false;
+    if (priorities >> PACKET_PRIORITIES || xon > xoff) {
+        PyErr_Format(PyExc_ValueError, "pfc's priorities are a mask of %d bits, and xon is not above xoff", PACKET_PRIORITIES);
+        return false;
+    }
+    options->pfc_priorities = (uint8_t)priorities;
+    options->xoff_bytes = xoff;
+    options->xon_bytes = xon;
+    return true;
+}
+
 PyObject *py_configure_switch(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"switch", "scheduler", "buffer", "pfc", "trim", NULL};
     Py_ssize_t index;
     PyObject *scheduler = NULL, *buffer = Py_None, *pfc = Py_None;
-    unsigned int trim = 0;
+    struct settings settings = {0};
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "n|$OOOI:configure_switch", names, &index, &scheduler, &buffer, &pfc,
-                                     &trim))
+                                     &settings.options.trim_bytes))
         return NULL;
-    struct settings settings = {.of = switch_at(fabric_of(self), index)};
-    if (!settings.of || (scheduler && !read_weights(scheduler, &settings)))
+    settings.of = switch_at(fabric_of(self), index);
+    if (!settings.of || (scheduler && !read_weights(scheduler, &settings)) || !read_buffer(buffer, &settings.options) ||
+        !read_pfc(pfc, &settings.options) || !fabric_type_call(fabric_of(self), apply_settings, &settings))
         return NULL;
-    if (buffer != Py_None || pfc != Py_None || trim)
-        return PyErr_Format(PyExc_NotImplementedError, "shared buffers, PFC and trimming are being built");
-    return fabric_type_call(fabric_of(self), apply_settings, &settings) ? Py_NewRef(Py_None) : NULL;
+    return settings.done ? Py_NewRef(Py_None) : PyErr_NoMemory();
+}
+
+static void apply_nics(struct fabric *fabric, void *argument)
+{
+    fabric->nic_by_dscp = *(const int *)argument;
 }
 
 PyObject *py_nic_priorities(PyObject *self, PyObject *argument)
 {
-    (void)self;
-    return PyObject_IsTrue(argument) ? PyErr_Format(PyExc_NotImplementedError, "NIC priorities are being built")
-                                     : Py_NewRef(Py_None);
+    int by_dscp = PyObject_IsTrue(argument);
+    if (by_dscp < 0 || !fabric_type_call(fabric_of(self), apply_nics, &by_dscp))
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 struct replica_change {
@@ -432,6 +468,7 @@ PyObject *py_messages(PyObject *self, PyObject *argument)
 struct switch_reading {
     const struct p4_switch *of;
     struct switch_counts counts[LINK_CLASSES];
+    uint64_t trimmed[LINK_CLASSES]; /* at all its ports */
     uint64_t digests, lost_digests, lost_messages;
 };
 
@@ -441,6 +478,9 @@ static void read_switch(struct fabric *fabric, void *argument)
     const struct p4_switch *of = reading->of;
     (void)fabric;
     memcpy(reading->counts, of->counts, sizeof reading->counts);
+    for (uint32_t i = 0; i < SWITCH_PORTS; i++)
+        for (enum link_class class = 0; of->ports[i] && of->ports[i]->egress && class < LINK_CLASSES; class++)
+            reading->trimmed[class] += of->ports[i]->egress->link->counts[class].trimmed;
     reading->digests = of->digest_count;
     reading->lost_digests = of->lost_digests;
     reading->lost_messages = of->lost_messages;
@@ -453,12 +493,12 @@ PyObject *py_switch_counters(PyObject *self, PyObject *argument)
         return NULL;
     const struct switch_counts *all = &reading.counts[LINK_ALL], *job = &reading.counts[LINK_JOB];
     return Py_BuildValue(
-        "{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "received", all->received, "injected", all->injected, "duplicated",
+        "{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "received", all->received, "injected", all->injected, "duplicated",
         all->duplicated, "dropped_program", all->dropped_program, "dropped_port", all->dropped_port, "dropped_passes",
         all->dropped_passes, "dropped_memory", all->dropped_memory, "punted", all->punted, "dropped_punt",
-        all->dropped_punt, "job_received", job->received, "job_injected", job->injected, "job_duplicated", job->duplicated,
-        "job_dropped_program", job->dropped_program, "job_dropped_port", job->dropped_port, "job_dropped_passes",
-        job->dropped_passes, "job_dropped_memory", job->dropped_memory, "job_punted", job->punted, "job_dropped_punt",
-        job->dropped_punt, "digests", reading.digests, "lost_digests", reading.lost_digests, "lost_messages",
-        reading.lost_messages);
+        all->dropped_punt, "trimmed", reading.trimmed[LINK_ALL], "job_received", job->received, "job_injected",
+        job->injected, "job_duplicated", job->duplicated, "job_dropped_program", job->dropped_program, "job_dropped_port",
+        job->dropped_port, "job_dropped_passes", job->dropped_passes, "job_dropped_memory", job->dropped_memory,
+        "job_punted", job->punted, "job_dropped_punt", job->dropped_punt, "job_trimmed", reading.trimmed[LINK_JOB],
+        "digests", reading.digests, "lost_digests", reading.lost_digests, "lost_messages", reading.lost_messages);
 }

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from testbed.cli.p4_run import run_switch
 from testbed.errors import RunFailed
 
 ProgramPath = Annotated[Path, typer.Argument(metavar="PROG", help="A P4_16 program for v1model, or BMv2 JSON.")]
@@ -20,6 +21,7 @@ def register(app: typer.Typer) -> None:
     p4 = typer.Typer(no_args_is_help=True, help="Compile switch programs and test them with packets.")
     p4.command("build")(build)
     p4.command("test")(run_test)
+    p4.command("run")(run_switch)
     app.add_typer(p4, name="p4")
 
 

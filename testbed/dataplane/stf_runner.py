@@ -141,12 +141,26 @@ def carry_out(exchange: Exchange, statements: Sequence[Statement]) -> Outcome:
     return Outcome(sent, counters)
 
 
-class Configuration:
-    """The control-plane statements of a test, on a switch in memory."""
+class Configurable(Protocol):
+    """A switch as far as a test configures it; `Exchange` tells of the methods."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    @property
+    def control(self) -> Control: ...
+
+    def set_group(self, group: int, replicas: Sequence[tuple[int, int]]) -> None: ...
+
+    def set_session(self, session: int, *, port: int | None = None, group: int | None = None) -> None: ...
+
+    def set_queue_depth(self, depth: int) -> None: ...
+
+
+class Configuration:
+    """The control-plane statements of a test; `entries` are the added ones: table, handle, line."""
+
+    def __init__(self, exchange: Configurable) -> None:
+        self.entries: list[tuple[str, int, int]] = []
         self._exchange = exchange
-        self._control: Control = exchange.control
+        self._control = exchange.control
         self._nodes: list[tuple[int, list[int]]] = []  # replication id, ports
         self._groups: dict[int, list[int]] = {}  # nodes of each group
         self._sessions: dict[int, dict[str, int]] = defaultdict(dict)
@@ -174,6 +188,7 @@ class Configuration:
             fields[index] = field_match(table, index, self._control.key_bits(table, index), digits, prefix)
         call = ActionCall(statement.call.action, statement.call.arguments)
         handle = self._control.insert(table.name, fields, call, statement.priority or 0)
+        self.entries.append((table.name, handle, statement.line))
         if statement.label:
             self._labels[statement.label] = (table.name, handle)
 

@@ -1,0 +1,247 @@
+"""A native switch on existing interfaces: a fabric of its own, whose ports are raw packet sockets.
+
+The switch takes no time and its queues never fill: packets leave as fast as the interfaces take them. Packets that its
+control plane would get (to CPU_PORT, digests) are counted only.
+"""
+
+import ctypes
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.native.build import build_program
+from testbed.dataplane.native.control import Control
+from testbed.dataplane.native.loader import load_program
+from testbed.dataplane.stf import Add, Command, SetDefault, Statement
+from testbed.dataplane.stf_runner import Configuration
+from testbed.errors import MachineLacks, UsageError
+from testbed.netcore import CPU_PORT, Fabric, open_packet, set_timer_slack, socket_drops
+
+_SEED = 1  # of what the program draws
+_RATE_BPS = 10**12  # of links between the switch and its interfaces: nothing waits there
+_QUEUE_BYTES = 1 << 24
+_SNAP_BYTES = 65535
+_OF_TESTS = ("queue_depth", "wait")  # commands that only packet tests need
+
+
+@dataclass(frozen=True, slots=True)
+class PortCounts:
+    """One port. missed: what the kernel dropped since the switch was late; malformed: what could not be read; refused:
+    what the interface did not take.
+    """
+
+    port: int
+    interface: str
+    received: int
+    received_bytes: int
+    sent: int
+    sent_bytes: int
+    missed: int
+    malformed: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntryCounts:
+    """An entry of a table that counts; `line` is where the file of entries has it."""
+
+    table: str
+    line: int
+    packets: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CounterCounts:
+    """An element of a counter that is not 0."""
+
+    counter: str
+    index: int
+    packets: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a switch has to tell of a run."""
+
+    ports: tuple[PortCounts, ...]
+    switch: Mapping[str, int]
+    entries: tuple[EntryCounts, ...]
+    counters: tuple[CounterCounts, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class _Port:
+    number: int
+    interface: str
+    fd: int
+    index: int  # of the switch's port in the fabric
+    inward: int = -1  # links
+    outward: int = -1
+
+
+class LiveSwitch:
+    """A program between interfaces. Raises UsageError for wrong ports, MachineLacks without root."""
+
+    def __init__(self, program: Program, interfaces: Mapping[int, str]) -> None:
+        self._program = program
+        self._library, self._functions = load_program(build_program(program))
+        self._fabric = Fabric(_SEED)
+        self._switch = self._fabric.add_switch(ctypes.addressof(self._functions), _SEED)
+        self._control = Control(program, self._functions, self._fabric.switch_instance(self._switch))
+        self._configuration = Configuration(_Knobs(self._fabric, self._switch, self._control))
+        self._ports = [self._open(number, interface) for number, interface in sorted(interfaces.items())]
+        self._thread = threading.Thread(target=self._run, name="switch", daemon=True)
+        self._failure: OSError | None = None
+
+    def configure(self, statements: Sequence[Statement]) -> None:
+        """Carry out what an STF file says to the control plane, before packets move; its packets are left out."""
+        for statement in statements:
+            command = isinstance(statement, Command) and statement.word not in _OF_TESTS
+            if command or isinstance(statement, Add | SetDefault):
+                self._configuration.apply(statement)
+
+    def capture(self, folder: Path) -> None:
+        """Write what enters and leaves at each port into `INTERFACE.pcapng` of a folder. Raises UsageError."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for port in self._ports:
+                path = folder / f"{port.interface}.pcapng"
+                comment = f"port {port.number} of {self._program.name}"
+                self._fabric.capture_start(
+                    port.index, str(path), _SNAP_BYTES, interface=port.interface, comment=comment
+                )
+        except OSError as error:
+            raise UsageError(f"{error.filename}: {error.strerror}") from error
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Let it work that long; whether it still does."""
+        self._thread.join(seconds)
+        return self._thread.is_alive()
+
+    def stop(self) -> Counts:
+        """End it, complete the captures, and tell what it did. Raises OSError if a capture or the loop failed."""
+        missed = {port.number: socket_drops(port.fd) for port in self._ports}
+        self._fabric.stop()
+        self._thread.join()
+        self._fabric.capture_stop()
+        if self._failure is not None:
+            raise self._failure
+        return Counts(
+            tuple(self._port_counts(missed)),
+            self._fabric.switch_counters(self._switch),
+            tuple(
+                EntryCounts(table, line, *self._control.entry_count(table, handle))
+                for table, handle, line in self._configuration.entries
+                if self._control.table(table).counted
+            ),
+            tuple(self._counter_counts()),
+        )
+
+    def messages(self) -> list[str]:
+        """What the program logged since the last call."""
+        return self._fabric.messages(self._switch)
+
+    def _open(self, number: int, interface: str) -> _Port:
+        if not 0 <= number < CPU_PORT:
+            raise UsageError(f"port {number}: ports are numbered from 0 to {CPU_PORT - 1}")
+        try:
+            fd = open_packet(interface)
+        except PermissionError as error:
+            raise MachineLacks("a switch on interfaces needs root", hint="sudo testbed p4 run …") from error
+        except OSError as error:
+            raise UsageError(f"port {number}: interface {interface!r}: {error.strerror}") from error
+        device = self._fabric.add_port(fd, virtio=True, host=True, switch=0, spray=False, join=False)
+        port = _Port(number, interface, fd, self._fabric.add_switch_port(self._switch, number))
+        port.inward = self._join(device, port.index, 2 * number)
+        port.outward = self._join(port.index, device, 2 * number + 1)
+        return port
+
+    def _join(self, source: int, target: int, index: int) -> int:
+        link = self._fabric.add_link(source, target, index)
+        self._fabric.set_link(
+            link,
+            rate_bps=_RATE_BPS,
+            delay_ns=0,
+            queue_bytes=_QUEUE_BYTES,
+            jitter_ns=0,
+            reorder=False,
+            ecn=None,
+            loss=None,
+            duplicate=0.0,
+            corrupt=0.0,
+        )
+        return link
+
+    def _run(self) -> None:
+        set_timer_slack(1)
+        try:
+            self._fabric.run()
+        except OSError as error:
+            self._failure = error
+
+    def _port_counts(self, missed: Mapping[int, int]) -> list[PortCounts]:
+        links = self._fabric.counters()
+        counts = []
+        for port in self._ports:
+            (inward, _, at_source), (outward, _, at_target) = links[port.inward], links[port.outward]
+            counts.append(
+                PortCounts(
+                    port.number,
+                    port.interface,
+                    received=inward["packets"],
+                    received_bytes=inward["bytes"],
+                    sent=outward["packets"] - at_target["write_errors"],
+                    sent_bytes=outward["bytes"],
+                    missed=missed[port.number],
+                    malformed=at_source["malformed"],
+                    refused=at_target["write_errors"],
+                )
+            )
+        return counts
+
+    def _counter_counts(self) -> list[CounterCounts]:
+        counts = []
+        for array in self._program.counters:
+            for index in range(0 if array.direct else array.size):
+                packets, size = self._control.read_counter(array.name, index)
+                if packets or size:
+                    counts.append(CounterCounts(array.name, index, packets, size))
+        return counts
+
+
+class _Knobs:
+    """What an STF file configures, on a switch of a fabric."""
+
+    def __init__(self, fabric: Fabric, switch: int, control: Control) -> None:
+        self.control = control
+        self._fabric = fabric
+        self._switch = switch
+        self._groups: dict[int, Sequence[tuple[int, int]]] = {}
+        self._sessions: dict[int, tuple[int | None, int | None]] = {}
+
+    def set_group(self, group: int, replicas: Sequence[tuple[int, int]]) -> None:
+        self._groups[group] = replicas
+        self._fabric.set_group(self._switch, group, replicas)
+        for session, (port, of) in self._sessions.items():
+            if of == group:
+                self.set_session(session, port=port, group=group)
+
+    def set_session(self, session: int, *, port: int | None = None, group: int | None = None) -> None:
+        self._sessions[session] = port, group
+        to_port = [] if port is None else [(port, 0)]
+        to_group = [] if group is None else self._groups.get(group, [])
+        self._fabric.set_session(self._switch, session, [*to_port, *to_group])
+
+    def set_queue_depth(self, depth: int) -> None:
+        self._fabric.set_depth(self._switch, depth)

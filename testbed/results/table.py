@@ -224,8 +224,10 @@ def packets_text(result: Result) -> str:
         "duplicated": p.duplicated,
         "lost on links": p.dropped_loss,
         "corrupted": p.dropped_corrupt,
+        "dropped by switch programs": p.dropped_program,
         "in flight": p.in_flight,
         "ECN-marked": p.ecn_marked,
+        "trimmed": p.trimmed,
     }
     words = [f"{p.sent:,} sent", f"{p.received:,} received", f"{p.dropped_queue:,} dropped in queues"]
     words += [f"{count:,} {name}" for name, count in counts.items() if count]

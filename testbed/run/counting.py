@@ -149,8 +149,13 @@ def program_counts(before: Iterable[SwitchCounters], after: Iterable[SwitchCount
     total: Counter[str] = Counter()
     for counters, sign in ((before, -1), (after, 1)):
         for switch in counters:
-            for name, value in switch.packets.items():
-                total[name.removeprefix(_JOB)] += sign * value if name.startswith(_JOB) else 0
+            total.update(
+                {
+                    name.removeprefix(_JOB): sign * count
+                    for name, count in switch.packets.items()
+                    if name.startswith(_JOB)
+                }
+            )
     return dict(total)
 
 

@@ -1,5 +1,6 @@
 """Native switches in a network: they forward as the plan says, and as the controller would, without Open vSwitch."""
 
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -186,6 +187,17 @@ def test_entries_are_those_that_the_controller_installs_whatever_cables_are_down
     other_state.remove()
 
 
+def test_a_link_between_switches_is_captured(state: RunState, tmp_path: Path) -> None:
+    plan = native_plan("leaf-spine", spines=1, leaves=2, hosts=1)
+    with EmulatedNetwork(plan, state, tmp_path) as network:
+        network.capture("spine0", 1, tmp_path / "spine.pcapng", 65_535)
+        assert reached(network, "h0", "h1") == 3
+        network.end_captures()
+    blocks = list(_packets((tmp_path / "spine.pcapng").read_bytes()))
+    assert len(blocks) == 6
+    assert {frame[22] for frame in blocks} == {63, 62}, "the time to live after one switch, and after two"
+
+
 @pytest.fixture
 def standing() -> Iterator[RunState]:
     state, _ = keeper.bring_up(native_plan("star", hosts=2))
@@ -217,3 +229,14 @@ def eventually(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def _packets(data: bytes) -> Iterator[bytes]:
+    """The frames of a pcapng's enhanced packet blocks (type 6)."""
+    at = 0
+    while at < len(data):
+        kind, length = struct.unpack_from("<II", data, at)
+        if kind == 6:
+            captured = struct.unpack_from("<I", data, at + 20)[0]
+            yield data[at + 28 : at + 28 + captured]
+        at += length

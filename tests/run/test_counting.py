@@ -5,10 +5,20 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.dataplane.forwarding import Traffic
+from testbed.emulation.fabric_client import SwitchCounters
 from testbed.emulation.links import LinkCounters
 from testbed.plan.model import Plan
-from testbed.results.samples import LinkRow, PacketTotals
-from testbed.run.counting import frames_from_hosts, link_rows, packet_totals, peak, risen
+from testbed.results.samples import LinkRow, PacketTotals, SwitchRow
+from testbed.run.counting import (
+    frames_from_hosts,
+    link_rows,
+    native_rows,
+    packet_totals,
+    peak,
+    program_counts,
+    risen,
+)
 from tests.results.synthetic import a_link, a_plan, a_spec
 
 
@@ -155,3 +165,43 @@ def test_switches_that_nothing_dilates_measure_the_same() -> None:
     after = LinkCounters(busy_ns=1000, measured_rate_bps=10**9, late_p99_ns=3)
     (row,) = link_rows(planned(dilation=1), {}, {3: after}, {})
     assert (row.link, row.busy_ns, row.measured_rate_bps, row.late_p99_ns) == ("s0>h1", 1000, 10**9, 3)
+
+
+def test_what_switch_programs_did_to_the_jobs_packets_balances() -> None:
+    before = [SwitchCounters("s0", {"received": 9, "dropped_program": 5, "job_dropped_program": 4}, {})]
+    job = {"dropped_program": 7, "dropped_port": 2, "punted": 1, "duplicated": 6, "injected": 1, "trimmed": 8}
+    after = [
+        SwitchCounters(
+            "s0", {"received": 99, "dropped_program": 50} | {f"job_{name}": n for name, n in job.items()}, {}
+        ),
+        SwitchCounters("s1", {"received": 10, "job_dropped_program": 1}, {}),
+    ]
+    counts = program_counts(before, after)
+    assert counts == {**job, "dropped_program": 3 + 1}
+    counted = totals(planned(), [], programs=counts, sent_packets=100, received_packets=100)
+    assert (counted.dropped_program, counted.duplicated, counted.trimmed) == (3 + 1 + 2 + 1, 6 + 1, 8)
+    assert counted.balance == 0
+
+
+def test_what_was_trimmed_too_short_to_read_is_corrupt() -> None:
+    counted = totals(planned(), [], sent_packets=10, received_packets=5, corrupt_packets=3, malformed_packets=2)
+    assert (counted.dropped_corrupt, counted.balance) == (5, 0)
+
+
+def test_rows_of_a_native_switch() -> None:
+    links = {
+        0: LinkCounters(packets=30, bytes=3000),
+        1: LinkCounters(packets=18, bytes=1800, dropped_queue=2, dropped_loss=3, dropped_down=4),
+        2: LinkCounters(packets=20, bytes=2000),
+        3: LinkCounters(packets=25, bytes=2500),
+    }
+    routes = {"10.0.0.1/32": Traffic(20, 2000, 0), "miss": Traffic(1, 0, 1)}
+    switch = SwitchCounters("s0", {"received": 50, "dropped_program": 1, "job_received": 40}, routes)
+    assert native_rows([switch], links, planned().graph) == [
+        SwitchRow("s0", "port", "s0-eth1", 30, 3000, 9),
+        SwitchRow("s0", "port", "s0-eth2", 20, 2000, 0),
+        SwitchRow("s0", "flow", "10.0.0.1/32", 20, 2000, 0),
+        SwitchRow("s0", "flow", "miss", 1, 0, 1),
+        SwitchRow("s0", "program", "received", 50, 0, 0),
+        SwitchRow("s0", "program", "dropped_program", 1, 0, 1),
+    ]

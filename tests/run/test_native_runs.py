@@ -1,6 +1,7 @@
 """`testbed run` on native switches: results bit by bit, every packet accounted for, and what only these switches do."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,13 @@ from tests.cli.runs import Run, balance, left_of
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.usefixtures("_nothing_left")]
 NATIVE = {"kind": "native", "program": "l3_ecmp"}
+# All workers send to one at a time, into a port whose queue does not hold what they have under way.
+INCAST: dict[str, Any] = {
+    "topology": {"kind": "star", "hosts": 5},
+    "links": [{"rate": "100Mbps", "delay": "50us", "queue": "16KiB"}],
+    "workers": {"count": 5},
+    "workload": {"algorithm": "parameter-server", "size": "64KiB", "iterations": 2, "warmup": 0},
+}
 
 
 @pytest.fixture
@@ -79,3 +87,36 @@ def test_spraying_uses_every_port_evenly(tmp_path: Path) -> None:
     up = [packets for name, packets in run.links("packets").items() if name.startswith("leaf0>spine")]
     assert len(up) == 4
     assert min(up) > sum(up) / 4 * 0.5
+
+
+def test_pfc_loses_nothing_where_the_same_network_without_it_drops(tmp_path: Path) -> None:
+    with Run(tmp_path / "without", switches=NATIVE, **INCAST) as run:
+        without = measured(run)
+    pausing = {
+        **NATIVE,
+        "buffer": {"shared": "64KiB", "alpha": 8, "headroom": "32KiB"},
+        "pfc": {"priorities": 0, "xoff": "8KiB", "xon": "4KiB"},
+    }
+    with Run(tmp_path / "with", switches=pausing, capture={"select": ["h1"]}, **INCAST) as run:
+        with_pfc = measured(run)
+    assert without["packets"]["dropped_queue"] > 0
+    assert without["packets"]["retransmitted"] > 0
+    assert with_pfc["packets"]["dropped_queue"] == with_pfc["packets"]["retransmitted"] == 0
+    assert sum(run.links("pfc_sent").values()) > 0
+    paused = {name for name, ns in run.links("paused_ns").items() if ns}
+    assert paused
+    assert all(name.startswith("h") for name in paused), "hosts' own ports wait"
+    (captured,) = (run.directory / "pcap").iterdir()
+    pause = bytes.fromhex("0180c2000001") + b"......" + bytes.fromhex("8808 0101 0001 ffff")  # IEEE 802.1Qbb, figure 1
+    assert re.search(pause, captured.read_bytes(), re.DOTALL), "the first priority alone, for as long as can be said"
+
+
+def test_trimmed_packets_are_counted(tmp_path: Path) -> None:
+    with Run(tmp_path, switches={**NATIVE, "trim": "64B"}, **INCAST) as run:
+        result = measured(run)
+    packets = result["packets"]
+    assert packets["trimmed"] > 0
+    assert packets["dropped_corrupt"] > 0, "RoCE's receivers cannot use them"
+    assert packets["retransmitted"] > 0
+    rows = {row["name"]: int(row["packets"]) for row in run.table("switches.csv") if row["kind"] == "program"}
+    assert rows["trimmed"] >= packets["trimmed"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from testbed.dataplane.bmv2json import JsonError, Term
 from testbed.dataplane.native.layout import Layout, pattern
 from testbed.dataplane.native.numbers import modular
-from testbed.dataplane.native.wire import Piece, load_bits, store_lines
+from testbed.dataplane.native.wire import Piece, load_bits, runs, store_lines
 
 ALGORITHMS = {
     "crc16": "hash_crc16",
@@ -60,6 +60,8 @@ def calculation(layout: Layout, name: str, algorithm: str, inputs: Sequence[Term
         lines += ["    size_t rest = packet->length - c->progress.payload;"]
     if ALGORITHMS[algorithm] == "hash_csum16" and all(g.bits % 16 == 0 and not g.varbit for g in groups):
         return [head, "{", *lines, *_sum(groups, with_payload), "}", ""]
+    if ALGORITHMS[algorithm] == "hash_crc32" and not with_payload and all(_packs(g) for g in groups):
+        return [head, "{", *lines, *_crc32(groups), "}", ""]
     room = sum(g.bits for g in groups) // 8 + 8
     lines += [f"    uint8_t bytes[{room}{' + rest' if with_payload else ''}];"]
     if all(g.bits % 8 == 0 for g in groups):
@@ -88,6 +90,46 @@ def _sum(groups: Sequence[_Group], with_payload: bool) -> list[str]:
             lines += [f"{indent}sum += {addend};" for addend in _addends(piece, -end % 16)]
         lines += ["    }"] if group.valid else []
     return [*lines, "    return hash_csum16(sum);"]
+
+
+def _crc32(groups: Sequence[_Group]) -> list[str]:
+    """CRC-32 straight from the fields, as many at a time as eight bytes take."""
+    lines = ["    uint32_t crc = UINT32_MAX;"]
+    for group in groups:
+        indent = "    "
+        if group.valid:
+            lines.append(f"    if ({group.valid}) {{")
+            indent = "        "
+        for word in _packed(group):
+            lines.append(f"{indent}crc = crc32_add(crc, {_together(word)}, {sum(p.bits for p in word) // 8});")
+        lines += ["    }"] if group.valid else []
+    return [*lines, "    return (uint32_t)~crc;"]
+
+
+def _packs(group: _Group) -> bool:
+    """Whether the pieces can be put together to words of whole bytes."""
+    words = _packed(group)
+    return not group.varbit and all(sum(p.bits for p in word) in range(8, 65, 8) for word in words)
+
+
+def _packed(group: _Group) -> list[list[Piece]]:
+    """The pieces in words of up to 64 bits, each as long as whole bytes allow."""
+    words: list[list[Piece]] = []
+    for _, run in runs(group.pieces):
+        if words and sum(p.bits for p in (*words[-1], *run)) <= 64:
+            words[-1] += run
+        else:
+            words.append(list(run))
+    return words
+
+
+def _together(pieces: Sequence[Piece]) -> str:
+    """The pieces as one number."""
+    shift, parts = sum(p.bits for p in pieces), []
+    for piece in pieces:
+        shift -= piece.bits
+        parts.append(f"(uint64_t){piece.code} << {shift}" if shift else piece.code)
+    return " | ".join(parts)
 
 
 def _words(pieces: Sequence[Piece]) -> Iterator[Piece]:

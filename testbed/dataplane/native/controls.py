@@ -111,14 +111,14 @@ class ControlFunction:
             case "TABLE_EXACT":
                 found = f"table_exact(&s->tables[{n}], key, {size})"
             case "TABLE_LPM":
-                found = f"table_lpm(&s->tables[{n}], key, {layout.key_bits}, TRIE_STRIDE({layout.key_bits}))"
+                found = f"table_lpm(&s->tables[{n}], key, {layout.key_bits}, {data})"
             case _:
                 found = f"table_ternary(&s->tables[{n}], key)"
         hit = ["action = entry->action;", "data = entry->words;"]
         if table.profile:
             hit = self._member(table)
         if table.counted:
-            hit.insert(0, "count_packet(&entry->count, c->progress.received);")
+            hit.insert(0, f"count_packet(&s->tables[{n}].counts[entry->handle], c->progress.received);")
         if table.meter is not None:
             hit.insert(0, self._direct_meter(table))
         return [
@@ -181,7 +181,7 @@ class ControlFunction:
         meter = self._meters[str(table.meter)]
         amount = "c->progress.received" if meter.bytes else "1"
         n = self._tables[table.name].number
-        own = f"s->tables[{n}].meters[table_handle(&s->tables[{n}], entry)]"
+        own = f"s->tables[{n}].meters[entry->handle]"
         run = f"meter_run(&{own}, c->progress.now_ns, {amount})"
         if meter.target is None:
             return f"{run};"

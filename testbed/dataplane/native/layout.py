@@ -169,6 +169,10 @@ class Layout:
                 members.append(f"{stored(kept_bits(f))} {name}; /* {f.bits} bits{', signed' * f.signed} */")
         return members
 
+    def changes(self, header_type: HeaderType) -> bool:
+        """Whether any field of such headers may differ from what was parsed."""
+        return any(self.usage.writes(header_type, f) for f in header_type.fields)
+
     def fixed_bytes(self, header_type: HeaderType) -> int:
         """The size on the wire without a varbit field."""
         bits = sum(f.bits for f in header_type.fields if not f.varbit)

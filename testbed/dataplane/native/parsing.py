@@ -217,46 +217,43 @@ class ParserFunction:
 
 
 def deparser_function(layout: Layout, statements: Statements, has_updates: bool) -> list[str]:
-    """`static void deparse(s, packet)`: checksums, the valid headers in front of what was not parsed, the limit."""
+    """`static void deparse(s, packet)`: checksums, the valid headers in front of what was not parsed, the limit.
+
+    Where the valid headers are those that were parsed, all in place, only fields that may have changed are written.
+    """
     program = layout.program
     places = [layout.place(name) for name in program.deparser_order]
-    parsed = any(layout.parsed(place.type) for place in places)
+    parsed = [place for place in places if layout.parsed(place.type)]
     lines = ["    struct context *c = packet->context;", "    (void)s;"]
     lines += steps(program.deparser_primitives, statements)
     lines += ["    update_checksums(s, c, packet);"] if has_updates else []
     lines.append("    uint32_t size = 0;")
-    lines += ["    bool moved = false; /* a header that is still in the packet */"] if parsed else []
+    lines += ["    bool moved = false;"] if parsed else []
     for place in places:
-        size = f"size += {layout.wire_bytes(place.type, f'{place.path}.')};"
-        if layout.parsed(place.type):
-            lines += [
-                f"    if ({place.path}.valid) {{",
-                f"        moved |= {place.path}.at != size;",
-                f"        {size}",
-                "    }",
-            ]
-        else:
-            lines += [f"    if ({place.path}.valid)", f"        {size}"]
-    lines += ["    uint8_t *start = packet->data + c->progress.payload - size;"]
+        lines.append(f"    if ({place.path}.valid) {{")
+        if parsed:
+            lines.append(f"        moved |= {place.path}.at != size;" if place in parsed else "        moved = true;")
+        lines += [f"        size += {layout.wire_bytes(place.type, f'{place.path}.')};", "    }"]
+    room = sum((place.type.max_bits + 7) // 8 for place in places)
+    anew = [f"uint8_t headers[{max(room, 1)}];"]
+    anew += ["uint8_t *at = headers;"] if places else []
+    for place in places:
+        frame = "packet->data, " if place in parsed else ""
+        anew += [f"if ({place.path}.valid)"]
+        anew += [f"    at = emit_{layout.type_name(place.type)}(&{place.path}, {frame}at);"]
+    anew.append("packet_begin(packet, c->progress.payload, headers, size);")
     if parsed:
-        room = sum((place.type.max_bits + 7) // 8 for place in places)
         lines += [
-            "    moved |= size != c->progress.payload;",
-            f"    uint8_t headers[{room}], *at = moved ? headers : start;",
-            "    const uint8_t *from = moved ? packet->data : NULL;",
+            "    if (moved || size != c->progress.payload) {",
+            *(f"        {line}" for line in anew),
+            "    } else {",
         ]
-    elif places:
-        lines.append("    uint8_t *at = start;")
-    for place in places:
-        from_ = "from, " if layout.parsed(place.type) else ""
-        lines.append(f"    if ({place.path}.valid)")
-        lines.append(f"        at = emit_{layout.type_name(place.type)}(&{place.path}, {from_}at);")
-    lines += ["    if (moved)", "        memcpy(start, headers, size);"] if parsed else []
-    lines += [
-        "    packet->data = start;",
-        "    packet->headroom += c->progress.payload - size;",
-        "    packet->length += size - c->progress.payload;",
-        "    if (packet->length > c->progress.limit)",
-        "        packet->length = c->progress.limit;",
-    ]
+        for place in parsed:
+            if layout.changes(place.type):
+                write = f"write_{layout.type_name(place.type)}(&{place.path}, packet->data + {place.path}.at);"
+                lines += [f"        if ({place.path}.valid)", f"            {write}"]
+        lines.append("    }")
+    else:
+        lines += [f"    {line}" for line in anew]
+    lines += ["    if (packet->length > c->progress.limit)", "        packet->length = c->progress.limit;"]
     return ["static void deparse(struct p4_instance *s, struct p4_packet *packet)", "{", *lines, "}", ""]

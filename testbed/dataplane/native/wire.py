@@ -16,7 +16,7 @@ class Piece:
     bits: int
 
 
-def _runs(pieces: Sequence[Piece]) -> Iterable[tuple[int, list[Piece]]]:
+def runs(pieces: Sequence[Piece]) -> Iterable[tuple[int, list[Piece]]]:
     """Runs of pieces that begin and end on whole bytes, each with its offset in bits."""
     offset = start = 0
     run: list[Piece] = []
@@ -37,7 +37,7 @@ def _mask(bits: int) -> str:
 def load_lines(pieces: Sequence[Piece], base: str) -> list[str]:
     """Statements that set the pieces from the bytes at `base`."""
     lines = []
-    for start, run in _runs(pieces):
+    for start, run in runs(pieces):
         total = sum(p.bits for p in run)
         at = f"{base} + {start // 8}" if start else base
         if len(run) > 1 and total <= 64 and total % 8 == 0 and any(p.code for p in run):
@@ -70,7 +70,7 @@ def load_bits(base: str, offset: int, bits: int) -> str:
 def store_lines(pieces: Sequence[Piece], base: str) -> list[str]:
     """Statements that write the pieces to the bytes at `base`."""
     lines = []
-    for start, run in _runs(pieces):
+    for start, run in runs(pieces):
         total = sum(p.bits for p in run)
         at = f"{base} + {start // 8}" if start else base
         if len(run) == 1 and total % 8 == 0 and total <= 128:
@@ -116,29 +116,26 @@ def extractor(layout: Layout, header_type: HeaderType) -> list[str]:
 
 
 def emitter(layout: Layout, header_type: HeaderType) -> list[str]:
-    """`emit_TYPE(h, at)`, which returns the end of what it wrote. For headers that are parsed `emit_TYPE(h, from, at)`:
-    what may have changed is written over the rest, which comes from a frame; NULL: it is in its place already."""
+    """`emit_TYPE(h, at)`, which returns the end of what it wrote. For parsed headers `emit_TYPE(h, frame, at)`,
+    which copies from the frame what was not kept, and `write_TYPE(h, at)` for the fields that may have changed."""
+    name, struct = layout.type_name(header_type), layout.struct(header_type)
     before, varbit, after = _split(header_type)
     size = sum(f.bits for f in before) // 8
     body = _stores(layout, header_type, before)
+    lines, frame = [], ""
     if varbit:
         own = f"h->{layout.field_name(header_type, varbit.name)}"
         body += [f"memcpy(at + {size}, {own}, {own}_bytes);", f"at += {size} + {own}_bytes;"]
         body += _stores(layout, header_type, after)
         size = sum(f.bits for f in after) // 8
-    parsed = layout.parsed(header_type)
-    if parsed:
-        body = ["if (from)", f"    memcpy(at, from + h->at, {size});", *body]
-    head = f"static inline uint8_t *emit_{layout.type_name(header_type)}(const {layout.struct(header_type)} *h, "
-    return [
-        f"{head}{'const uint8_t *from, ' if parsed else ''}uint8_t *at)",
-        "{",
-        *([] if body else ["    (void)h;"]),
-        *(f"    {line}" for line in body),
-        f"    return at + {size};",
-        "}",
-        "",
-    ]
+    if layout.parsed(header_type):
+        head, frame = f"static inline void write_{name}(const {struct} *h, uint8_t *at)", "const uint8_t *frame, "
+        lines = [head, "{", *(f"    {line}" for line in body), "}", ""] if body else []
+        body = [f"memcpy(at, frame + h->at, {size});", *([f"write_{name}(h, at);"] if body else [])]
+    elif not body:
+        body = ["(void)h;"]
+    head = f"static inline uint8_t *emit_{name}(const {struct} *h, {frame}uint8_t *at)"
+    return [*lines, head, "{", *(f"    {line}" for line in body), f"    return at + {size};", "}", ""]
 
 
 def _split(header_type: HeaderType) -> tuple[Sequence[Field], Field | None, Sequence[Field]]:

@@ -126,20 +126,22 @@ static struct entry *entry_of(struct p4_instance *s, uint32_t table, uint32_t ha
 
 int control_entry_count(struct p4_instance *s, uint32_t table, uint32_t handle, struct p4_count *out)
 {
-    const struct entry *entry = entry_of(s, table, handle);
-    if (!entry)
+    if (!entry_of(s, table, handle))
         return P4_NOT_FOUND;
-    *out = entry->count;
-    return s->type->tables[table].counted ? P4_OK : P4_INVALID;
+    if (!s->type->tables[table].counted)
+        return P4_INVALID;
+    *out = s->tables[table].counts[handle];
+    return P4_OK;
 }
 
 int control_entry_count_set(struct p4_instance *s, uint32_t table, uint32_t handle, const struct p4_count *count)
 {
-    struct entry *entry = entry_of(s, table, handle);
-    if (!entry)
+    if (!entry_of(s, table, handle))
         return P4_NOT_FOUND;
-    entry->count = *count;
-    return s->type->tables[table].counted ? P4_OK : P4_INVALID;
+    if (!s->type->tables[table].counted)
+        return P4_INVALID;
+    s->tables[table].counts[handle] = *count;
+    return P4_OK;
 }
 
 int control_entry_meter_set(struct p4_instance *s, uint32_t table, uint32_t handle, const struct p4_rates *rates)

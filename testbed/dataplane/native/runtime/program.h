@@ -163,6 +163,14 @@ static inline u128 hash_within128(u128 base, uint64_t hash, u128 size)
     return size > UINT64_MAX ? base + hash : size ? base + hash % (uint64_t)size : base;
 }
 
+/* Put headers in front of a packet in place of the `parsed` bytes that it begins with. */
+static inline void packet_begin(struct p4_packet *packet, uint32_t parsed, const uint8_t *headers, uint32_t size)
+{
+    packet->data = memcpy(packet->data + parsed - size, headers, size);
+    packet->headroom += parsed - size;
+    packet->length += size - parsed;
+}
+
 /* Header stacks: elements are zeroed, which makes them invalid. */
 static inline void stack_push(void *elements, size_t bytes, uint32_t size, uint32_t *next, uint64_t count)
 {

@@ -12,14 +12,20 @@ static uint64_t *key_of(const struct table *table, struct entry *entry)
     return entry->words + table->type->data_words;
 }
 
-static uint64_t *mask_of(const struct table *table, struct entry *entry)
+static uint64_t *high_of(const struct table *table, struct entry *entry)
 {
     return key_of(table, entry) + table->type->key_words;
 }
 
-static uint64_t *high_of(const struct table *table, struct entry *entry)
+static struct entry *table_at(const struct table *table, uint32_t handle)
 {
-    return mask_of(table, entry) + table->type->key_words;
+    return entry_at(table, handle, table->entry_words);
+}
+
+/* The bits of an entry's prefix, in a TABLE_LPM. */
+static uint32_t prefix_of(const struct table *table, uint32_t handle)
+{
+    return table->tuples[table_at(table, handle)->tuple].prefix;
 }
 
 static void key_bit_set(uint64_t *words, unsigned bit, bool value)
@@ -123,7 +129,7 @@ static int set_call(const struct table *table, struct entry *entry, const struct
 int table_init(struct table *table, const struct table_type *type)
 {
     *table = (struct table){.type = type, .default_action = NO_ACTION, .trie_stride = TRIE_STRIDE(type->key_bits)};
-    table->stride = sizeof(struct entry) + sizeof(uint64_t) * (type->data_words + type->key_words * (type->ranged ? 3u : 2u));
+    table->entry_words = type->data_words + type->key_words * (type->ranged ? 2u : 1u);
     if (!(table->default_data = calloc(type->data_words + 1u, sizeof(uint64_t))))
         return P4_NO_MEMORY;
     int status = type->initial ? table_set_default(table, NULL) : P4_OK;
@@ -145,6 +151,7 @@ void table_free(struct table *table)
     free(table->order);
     free(table->trie);
     free(table->entries);
+    free(table->counts);
     free(table->meters);
     free(table->default_data);
 }
@@ -350,11 +357,11 @@ static int trie_span(struct table *table, const uint64_t *key, unsigned prefix, 
 
 static int trie_insert(struct table *table, uint32_t handle)
 {
-    struct entry *entry = table_at(table, handle);
+    uint32_t prefix = prefix_of(table, handle);
     struct span span;
-    int status = trie_span(table, key_of(table, entry), entry->prefix, &span);
+    int status = trie_span(table, key_of(table, table_at(table, handle)), prefix, &span);
     for (size_t i = span.first; !status && i < span.first + span.count; i++)
-        if (!table->trie[i].entry || table_at(table, table->trie[i].entry - 1)->prefix <= entry->prefix)
+        if (!table->trie[i].entry || prefix_of(table, table->trie[i].entry - 1) <= prefix)
             table->trie[i].entry = handle + 1;
     return status;
 }
@@ -364,13 +371,14 @@ static void trie_remove(struct table *table, uint32_t handle)
 {
     struct entry *entry = table_at(table, handle);
     struct span span;
-    if (trie_span(table, key_of(table, entry), entry->prefix, &span)) /* the path exists: it cannot fail */
+    uint32_t prefix = prefix_of(table, handle);
+    if (trie_span(table, key_of(table, entry), prefix, &span)) /* the path exists: it cannot fail */
         return;
     uint32_t hidden = 0, hidden_prefix = 0;
     for (uint32_t i = 0; i < table->tuple_count; i++) {
         const struct tuple *tuple = &table->tuples[i];
         bool inside = tuple->prefix > span.node_bits || span.node_bits == 0;
-        if (!inside || tuple->prefix >= entry->prefix || !tuple->size || (hidden && tuple->prefix < hidden_prefix))
+        if (!inside || tuple->prefix >= prefix || !tuple->size || (hidden && tuple->prefix < hidden_prefix))
             continue;
         uint64_t masked[MAX_KEY_WORDS];
         tuple_mask(table, tuple->mask, key_of(table, entry), masked);
@@ -415,7 +423,7 @@ int table_find(const struct table *table, const struct p4_match *match, uint32_t
     const struct entry *entry = find_packed(table, &packed, match->priority);
     if (!entry)
         return P4_NOT_FOUND;
-    *handle = table_handle(table, entry);
+    *handle = entry->handle;
     return P4_OK;
 }
 
@@ -428,14 +436,20 @@ static int entry_new(struct table *table, uint32_t *handle)
     }
     if (table->used == table->capacity) {
         uint32_t capacity = table->capacity ? table->capacity * 2 : FIRST_ENTRIES;
-        uint8_t *entries = realloc(table->entries, capacity * table->stride);
-        if (!entries)
-            return P4_NO_MEMORY;
-        table->entries = entries;
+        size_t bytes = entry_bytes(table->entry_words);
+        struct p4_count *counts = table->type->counted ? realloc(table->counts, capacity * sizeof *counts) : NULL;
+        table->counts = counts ? counts : table->counts;
         struct meter *meters = table->type->metered ? realloc(table->meters, capacity * sizeof *meters) : NULL;
-        if (table->type->metered && !meters)
+        table->meters = meters ? meters : table->meters;
+        uint8_t *entries = aligned_alloc(CACHE_LINE, capacity * bytes);
+        if (!entries || (table->type->counted && !counts) || (table->type->metered && !meters)) {
+            free(entries);
             return P4_NO_MEMORY;
-        table->meters = meters;
+        }
+        if (table->used)
+            memcpy(entries, table->entries, table->used * bytes);
+        free(table->entries);
+        table->entries = entries;
         table->capacity = capacity;
     }
     *handle = table->used++;
@@ -525,16 +539,17 @@ int table_insert(struct table *table, const struct p4_match *match, const struct
     if ((status = entry_new(table, handle)))
         return status;
     struct entry *entry = table_at(table, *handle);
-    memset(entry, 0, table->stride);
+    *entry = (struct entry){.handle = *handle};
+    memset(entry->words, 0, table->entry_words * sizeof(uint64_t));
+    if (type->counted)
+        table->counts[*handle] = (struct p4_count){0};
     if (type->metered)
         table->meters[*handle] = (struct meter){0};
     size_t bytes = type->key_words * sizeof(uint64_t);
     memcpy(key_of(table, entry), packed.key, bytes);
-    memcpy(mask_of(table, entry), packed.mask, bytes);
     if (type->ranged)
         memcpy(high_of(table, entry), packed.high, bytes);
     entry->priority = type->kind == TABLE_TERNARY ? match->priority : 0;
-    entry->prefix = packed.prefix;
     entry->tuple = (uint32_t)(tuple - table->tuples);
     entry->serial = table->serial;
     if (!(status = set_call(table, entry, call)) && !(status = chain_in(table, tuple, *handle)) && type->kind == TABLE_LPM &&

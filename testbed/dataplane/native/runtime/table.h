@@ -52,6 +52,8 @@ struct table_type {
 };
 
 #define NO_ACTION UINT32_MAX
+#define CACHE_LINE 64
+#define TRIE_STRIDE(bits) ((bits) <= 64 ? 8u : 4u)
 
 struct entry {
     uint32_t action; /* or number of the member or group */
@@ -60,10 +62,9 @@ struct entry {
     int32_t priority;
     uint32_t next; /* in its chain, + 1 */
     uint32_t tuple;
-    uint32_t prefix; /* bits, of a TABLE_LPM */
+    uint32_t handle; /* its own */
     uint64_t serial;
-    struct p4_count count;
-    uint64_t words[]; /* data, key, mask, and where `ranged` upper bounds */
+    uint64_t words[]; /* data, key, and where `ranged` upper bounds */
 };
 
 struct slot {
@@ -88,8 +89,9 @@ struct trie_slot {
 struct table {
     const struct table_type *type;
     uint8_t *entries;
-    struct meter *meters; /* one an entry, where `metered` */
-    size_t stride;
+    struct p4_count *counts; /* one an entry, where `counted` */
+    struct meter *meters;    /* one an entry, where `metered` */
+    unsigned entry_words;
     uint32_t count, used, capacity; /* used: high-water mark */
     uint32_t spare; /* free list by `next`, + 1 */
     uint64_t serial;
@@ -151,14 +153,16 @@ void profile_free(struct profile *profile);
 /* The number of the member that a hash picks from a group; NO_ACTION: the group is empty or unknown. */
 uint32_t profile_pick(const struct profile *profile, uint32_t group, uint64_t hash);
 
-static inline struct entry *table_at(const struct table *table, uint32_t handle)
+/* The size of an entry with so many words, in few cache lines. */
+static inline size_t entry_bytes(unsigned words)
 {
-    return (struct entry *)(void *)(table->entries + handle * table->stride);
+    size_t bytes = sizeof(struct entry) + words * sizeof(uint64_t);
+    return bytes <= CACHE_LINE / 2 ? CACHE_LINE / 2 : (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
 }
 
-static inline uint32_t table_handle(const struct table *table, const struct entry *entry)
+static inline struct entry *entry_at(const struct table *table, uint32_t handle, unsigned words)
 {
-    return (uint32_t)((size_t)((const uint8_t *)entry - table->entries) / table->stride);
+    return (struct entry *)(void *)(table->entries + handle * entry_bytes(words));
 }
 
 static inline uint64_t key_hash(const uint64_t *key, unsigned words)
@@ -188,7 +192,7 @@ static inline struct entry *tuple_find(const struct table *table, const struct t
             return NULL;
         if (slot->tag != (uint32_t)hash)
             continue;
-        struct entry *entry = table_at(table, slot->entry - 1);
+        struct entry *entry = entry_at(table, slot->entry - 1, data_words + words);
         const uint64_t *theirs = entry->words + data_words;
         uint64_t difference = 0;
         for (unsigned k = 0; k < words; k++)
@@ -204,8 +208,9 @@ static inline struct entry *table_exact(const struct table *table, const uint64_
     return table->tuple_count && table->tuples->size ? tuple_find(table, table->tuples, key, words, data_words) : NULL;
 }
 
-static inline struct entry *table_lpm(const struct table *table, const uint64_t *key, unsigned bits, unsigned stride)
+static inline struct entry *table_lpm(const struct table *table, const uint64_t *key, unsigned bits, unsigned data_words)
 {
+    unsigned stride = TRIE_STRIDE(bits);
     if (!table->trie_nodes)
         return NULL;
     uint32_t node = 0, best = 0;
@@ -217,7 +222,7 @@ static inline struct entry *table_lpm(const struct table *table, const uint64_t 
         if (!(node = slot->child))
             break;
     }
-    return best ? table_at(table, best - 1) : NULL;
+    return best ? entry_at(table, best - 1, data_words + (bits + 63) / 64) : NULL;
 }
 
 /* A member's action, and its data; NO_ACTION: there is none. */
@@ -230,7 +235,5 @@ static inline uint32_t profile_call(const struct profile *profile, uint32_t memb
 }
 
 struct entry *table_ternary(const struct table *table, const uint64_t *key);
-
-#define TRIE_STRIDE(bits) ((bits) <= 64 ? 8u : 4u)
 
 #endif

@@ -99,8 +99,9 @@ uint64_t exchange_bench(struct exchange *exchange, const struct exchange_frame *
     uint64_t taken = 0;
     if (buffers && contexts) {
         uint64_t start = cpu_ns();
-        for (uint64_t i = 0; i < count; i++) {
-            const struct exchange_frame *frame = &frames[i % frame_count];
+        for (uint64_t i = 0, next = 0; i < count; i++) {
+            const struct exchange_frame *frame = &frames[next];
+            next = next + 1 < frame_count ? next + 1 : 0;
             struct p4_packet packet = {buffers + i % RING * buffer_bytes + program->headroom_bytes, frame->length,
                                        program->headroom_bytes, contexts + i % RING * context_bytes};
             struct p4_verdict verdict;

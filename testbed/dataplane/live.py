@@ -18,7 +18,7 @@ from testbed.dataplane.native.loader import load_program
 from testbed.dataplane.stf import Add, Command, SetDefault, Statement
 from testbed.dataplane.stf_runner import Configuration
 from testbed.errors import MachineLacks, UsageError
-from testbed.netcore import CPU_PORT, Fabric, open_packet, set_timer_slack, socket_drops
+from testbed.netcore import CPU_PORT, Fabric, open_packet, packet_drops, set_timer_slack
 
 _SEED = 1  # of what the program draws
 _RATE_BPS = 10**12  # of links between the switch and its interfaces: nothing waits there
@@ -131,7 +131,7 @@ class LiveSwitch:
 
     def stop(self) -> Counts:
         """End it, complete the captures, and tell what it did. Raises OSError if a capture or the loop failed."""
-        missed = {port.number: socket_drops(port.fd) for port in self._ports}
+        missed = {port.number: packet_drops(port.fd) for port in self._ports}
         self._fabric.stop()
         self._thread.join()
         self._fabric.capture_stop()

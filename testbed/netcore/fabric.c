@@ -94,7 +94,10 @@ static struct fabric_port *new_port(struct fabric *fabric, enum fabric_port_kind
     port->fabric = fabric;
     port->index = (uint32_t)fabric->port_count;
     port->kind = kind;
-    port_init(&port->port, fd, options, &fabric->pool, random_key(fabric->seed, RANDOM_SPRAY, port->index));
+    if (!port_init(&port->port, fd, options, &fabric->pool, random_key(fabric->seed, RANDOM_SPRAY, port->index))) {
+        free(port);
+        return NULL;
+    }
     fabric->ports[fabric->port_count++] = port;
     return port;
 }

@@ -6,11 +6,13 @@
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define MAC_ADDRESSES_BYTES 12
 #define VLAN_TAG_BYTES 4
+#define RING_BYTES ((size_t)INTERFACE_SLOT_BYTES * INTERFACE_SLOTS)
 
 static bool set(int fd, int level, int option, int value)
 {
@@ -24,9 +26,17 @@ static bool prepare(int fd, const char *name)
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
     address.sll_ifindex = (int)if_nametoindex(name);
     struct packet_mreq promiscuous = {.mr_ifindex = address.sll_ifindex, .mr_type = PACKET_MR_PROMISC};
-    return address.sll_ifindex && set(fd, SOL_PACKET, PACKET_VNET_HDR, 1) && set(fd, SOL_PACKET, PACKET_AUXDATA, 1) &&
+    struct tpacket_req ring = {
+        .tp_block_size = INTERFACE_BLOCK_BYTES,
+        .tp_block_nr = RING_BYTES / INTERFACE_BLOCK_BYTES,
+        .tp_frame_size = INTERFACE_SLOT_BYTES,
+        .tp_frame_nr = INTERFACE_SLOTS,
+    };
+    return address.sll_ifindex && set(fd, SOL_PACKET, PACKET_VNET_HDR, 1) &&
            set(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) && set(fd, SOL_SOCKET, SO_RCVBUFFORCE, buffer) &&
-           set(fd, SOL_SOCKET, SO_SNDBUFFORCE, buffer) &&
+           set(fd, SOL_SOCKET, SO_SNDBUFFORCE, buffer) && set(fd, SOL_PACKET, PACKET_COPY_THRESH, 1) &&
+           set(fd, SOL_PACKET, PACKET_VERSION, TPACKET_V2) &&
+           setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &ring, sizeof ring) == 0 &&
            setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous) == 0 &&
            bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
 }
@@ -43,20 +53,33 @@ int interface_open(const char *name)
     return fd;
 }
 
-/* The tag that the kernel took off, or 0: the frame had none, or has it still. */
-static uint32_t removed_tag(struct msghdr *message)
+uint32_t interface_drops(int fd)
 {
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
-        struct tpacket_auxdata about;
-        if (part->cmsg_level != SOL_PACKET || part->cmsg_type != PACKET_AUXDATA)
-            continue;
-        memcpy(&about, CMSG_DATA(part), sizeof about);
-        if (about.tp_status & TP_STATUS_VLAN_VALID) {
-            uint32_t type = about.tp_status & TP_STATUS_VLAN_TPID_VALID ? about.tp_vlan_tpid : ETH_P_8021Q;
-            return type << 16 | about.tp_vlan_tci;
-        }
-    }
-    return 0;
+    struct tpacket_stats counts = {0};
+    socklen_t size = sizeof counts;
+    return getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &counts, &size) == 0 ? counts.tp_drops : 0;
+}
+
+bool interface_init(struct interface *interface, int fd)
+{
+    void *ring = mmap(NULL, RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    *interface = (struct interface){.fd = fd, .ring = ring == MAP_FAILED ? NULL : ring};
+    return interface->ring;
+}
+
+void interface_destroy(struct interface *interface)
+{
+    if (interface->ring)
+        munmap(interface->ring, RING_BYTES);
+}
+
+/* The tag that the kernel took off, or 0: the frame had none, or has it still. */
+static uint32_t removed_tag(const struct tpacket2_hdr *slot)
+{
+    if (!(slot->tp_status & TP_STATUS_VLAN_VALID))
+        return 0;
+    uint32_t type = slot->tp_status & TP_STATUS_VLAN_TPID_VALID ? slot->tp_vlan_tpid : ETH_P_8021Q;
+    return type << 16 | slot->tp_vlan_tci;
 }
 
 static struct packet *tagged(struct packet_pool *pool, struct packet *packet, uint32_t tag)
@@ -74,15 +97,12 @@ static struct packet *tagged(struct packet_pool *pool, struct packet *packet, ui
 }
 
 /* Append the wire packets of a header and its frame; false: it is malformed, or the pool is exhausted. */
-static bool take(struct packet_pool *pool, uint8_t *received, struct msghdr *message, size_t length,
-                 struct packet_list *packets)
+static bool take(struct packet_pool *pool, uint8_t *received, size_t length, uint32_t tag, struct packet_list *packets)
 {
     struct virtio_header header;
     struct packet_list cut;
     memcpy(&header, received, VIRTIO_HEADER_BYTES);
-    bool whole = !(message->msg_flags & MSG_TRUNC) && length >= VIRTIO_HEADER_BYTES &&
-                 offload_cut(pool, &header, received + VIRTIO_HEADER_BYTES, length - VIRTIO_HEADER_BYTES, &cut);
-    uint32_t tag = whole ? removed_tag(message) : 0;
+    bool whole = offload_cut(pool, &header, received + VIRTIO_HEADER_BYTES, length, &cut);
     for (struct packet *packet; whole && (packet = packet_take(&cut));) {
         if (tag && !(packet = tagged(pool, packet, tag)))
             whole = false;
@@ -92,29 +112,43 @@ static bool take(struct packet_pool *pool, uint8_t *received, struct msghdr *mes
     return whole;
 }
 
-int interface_read(int fd, struct packet_pool *pool, uint8_t *scratch, struct packet_list *packets, uint64_t *malformed)
+/* As above, for what a slot tells of. */
+static bool take_slot(struct interface *interface, struct packet_pool *pool, struct tpacket2_hdr *slot, uint8_t *scratch,
+                      struct packet_list *packets)
 {
-    struct mmsghdr messages[INTERFACE_BATCH];
-    struct iovec places[INTERFACE_BATCH];
-    union {
-        struct cmsghdr aligned;
-        uint8_t bytes[CMSG_SPACE(sizeof(struct tpacket_auxdata))];
-    } about[INTERFACE_BATCH];
-    for (unsigned i = 0; i < INTERFACE_BATCH; i++) {
-        places[i] = (struct iovec){scratch + i * INTERFACE_FRAME_BYTES, VIRTIO_HEADER_BYTES + FRAME_MAX_BYTES};
-        messages[i].msg_hdr = (struct msghdr){
-            .msg_iov = &places[i], .msg_iovlen = 1, .msg_control = &about[i], .msg_controllen = sizeof about[i]};
-    }
-    int count = recvmmsg(fd, messages, INTERFACE_BATCH, 0, NULL);
-    /* ENETDOWN: told once when the interface goes down, which may come up again. EINVAL: a super-packet of a kind that a
-     * virtio-net header cannot tell. */
-    if (count < 0 && errno == EINVAL)
-        (*malformed)++;
-    if (count < 0)
-        return errno == EAGAIN || errno == EINTR || errno == ENETDOWN || errno == EINVAL ? 0 : -1;
-    for (int i = 0; i < count; i++)
-        if (!take(pool, places[i].iov_base, &messages[i].msg_hdr, messages[i].msg_len, packets))
+    uint32_t tag = removed_tag(slot);
+    if (slot->tp_snaplen == slot->tp_len)
+        return take(pool, (uint8_t *)slot + slot->tp_mac - VIRTIO_HEADER_BYTES, slot->tp_len, tag, packets);
+    if (!(slot->tp_status & TP_STATUS_COPY))
+        return false; /* the socket's queue was full */
+    ssize_t got = recv(interface->fd, scratch, VIRTIO_HEADER_BYTES + FRAME_MAX_BYTES, MSG_DONTWAIT);
+    return got >= VIRTIO_HEADER_BYTES && take(pool, scratch, (size_t)got - VIRTIO_HEADER_BYTES, tag, packets);
+}
+
+/* Forget that the interface went down, which would wake whoever waits again and again. It may come up again. */
+static void clear_error(int fd)
+{
+    int error;
+    socklen_t size = sizeof error;
+    (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+}
+
+int interface_read(struct interface *interface, struct packet_pool *pool, uint8_t *scratch, struct packet_list *packets,
+                   uint64_t *malformed)
+{
+    int count = 0;
+    for (; count < INTERFACE_BATCH; count++) {
+        struct tpacket2_hdr *slot = (void *)(interface->ring + (size_t)interface->next * INTERFACE_SLOT_BYTES);
+        if (!(__atomic_load_n(&slot->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER))
+            break;
+        if (!take_slot(interface, pool, slot, scratch, packets))
             (*malformed)++;
+        __atomic_store_n(&slot->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+        interface->next = (interface->next + 1) % INTERFACE_SLOTS;
+    }
+    if (!count && interface->idle)
+        clear_error(interface->fd);
+    interface->idle = !count;
     return count;
 }
 

@@ -407,6 +407,15 @@ static PyObject *py_open_packet(PyObject *module, PyObject *args)
     return PyLong_FromLong(fd);
 }
 
+static PyObject *py_packet_drops(PyObject *module, PyObject *args)
+{
+    int fd;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "i:packet_drops", &fd))
+        return NULL;
+    return PyLong_FromUnsignedLong(interface_drops(fd));
+}
+
 static PyObject *py_set_running(PyObject *module, PyObject *args)
 {
     const char *name;
@@ -433,6 +442,7 @@ static PyMethodDef functions[] = {
     {"set_timer_slack", py_set_timer_slack, METH_VARARGS, NULL},
     {"open_tap", KEYWORDS(py_open_tap), NULL},
     {"open_packet", py_open_packet, METH_VARARGS, NULL},
+    {"packet_drops", py_packet_drops, METH_VARARGS, NULL},
     {"set_running", py_set_running, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

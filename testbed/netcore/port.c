@@ -22,20 +22,22 @@
 
 #define SOURCE_MAC_LAST 11
 
-void port_init(struct port *port, int fd, struct port_options options, struct packet_pool *pool, uint64_t spray_key)
+bool port_init(struct port *port, int fd, struct port_options options, struct packet_pool *pool, uint64_t spray_key)
 {
     struct stat about;
-    bool is_interface = fstat(fd, &about) == 0 && S_ISSOCK(about.st_mode);
-    *port = (struct port){
-        .fd = fd, .options = options, .is_interface = is_interface, .pool = pool, .spray_key = spray_key};
-    if (is_interface && pool->headroom < VIRTIO_HEADER_BYTES)
+    *port = (struct port){.fd = fd, .options = options, .pool = pool, .spray_key = spray_key};
+    if (fstat(fd, &about) != 0 || !S_ISSOCK(about.st_mode))
+        return true;
+    if (pool->headroom < VIRTIO_HEADER_BYTES)
         pool->headroom = VIRTIO_HEADER_BYTES;
+    return interface_init(&port->interface, fd);
 }
 
 void port_destroy(struct port *port)
 {
     if (port->capture)
         capture_close(port->capture);
+    interface_destroy(&port->interface);
     close(port->fd);
 }
 
@@ -44,8 +46,8 @@ int port_read(struct port *port, uint8_t *scratch, struct packet_list *packets)
     struct virtio_header header = {0};
     size_t offset = port->options.virtio ? VIRTIO_HEADER_BYTES : 0;
     *packets = (struct packet_list){0};
-    if (port->is_interface)
-        return interface_read(port->fd, port->pool, scratch, packets, &port->malformed);
+    if (port->interface.ring)
+        return interface_read(&port->interface, port->pool, scratch, packets, &port->malformed);
     ssize_t got = read(port->fd, scratch, offset + FRAME_MAX_BYTES);
     if (got < 0)
         return errno == EAGAIN || errno == EINTR ? 0 : -1;
@@ -112,7 +114,7 @@ void port_write(struct port *port, struct packet *packet)
     port->written++;
     if (port->capture)
         capture_frame(port->capture, packet->frame, packet->length, clock_monotonic_ns(), CAPTURE_INBOUND);
-    if (port->is_interface) {
+    if (port->interface.ring) {
         port->batch[port->waiting++] = packet;
         if (port->waiting == INTERFACE_BATCH)
             write_batch(port);

@@ -11,7 +11,7 @@
 #include "link.h"
 
 #define PORT_FLOWS 8 /* flows being joined at once at one port */
-#define PORT_SCRATCH_BYTES (INTERFACE_BATCH * INTERFACE_FRAME_BYTES)
+#define PORT_SCRATCH_BYTES (VIRTIO_HEADER_BYTES + FRAME_MAX_BYTES)
 
 struct port_options {
     bool virtio; /* frames carry a virtio-net header */
@@ -22,7 +22,7 @@ struct port_options {
 struct port {
     int fd;
     struct port_options options;
-    bool is_interface;
+    struct interface interface; /* if it is one */
     struct packet_pool *pool;
     struct capture *capture;
     uint64_t spray_key;
@@ -35,7 +35,8 @@ struct port {
     struct packet *batch[INTERFACE_BATCH];
 };
 
-void port_init(struct port *port, int fd, struct port_options options, struct packet_pool *pool, uint64_t spray_key);
+/* False with errno: the device cannot be used; it is the caller's to close. */
+bool port_init(struct port *port, int fd, struct port_options options, struct packet_pool *pool, uint64_t spray_key);
 
 /* Closes the device and any capture. */
 void port_destroy(struct port *port);

@@ -137,8 +137,10 @@ def table_features() -> bytes:
         for kind in (Instruction.WRITE_ACTIONS, Instruction.APPLY_ACTIONS, Instruction.CLEAR_ACTIONS)
     ]
     actions = [_HEAD.pack(kind, 4) for kind in (Action.OUTPUT, Action.GROUP, Action.DEC_NW_TTL)]
-    fields = [oxm_id(Oxm.ETH_TYPE, 2), oxm_id(Oxm.IPV4_DST, 4, masked=True)]
-    properties: list[tuple[int, list[bytes]]] = [(TableProperty.MATCH, fields), (TableProperty.WILDCARDS, fields)]
+    properties: list[tuple[int, list[bytes]]] = [
+        (TableProperty.MATCH, [oxm_id(Oxm.ETH_TYPE, 2), oxm_id(Oxm.IPV4_DST, 4, masked=True)]),
+        (TableProperty.WILDCARDS, [oxm_id(Oxm.ETH_TYPE, 2), oxm_id(Oxm.IPV4_DST, 4)]),  # what may be left out
+    ]
     for miss in (0, 1):
         properties += [
             (TableProperty.INSTRUCTIONS + miss, instructions),

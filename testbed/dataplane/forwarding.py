@@ -32,6 +32,12 @@ class Traffic:
 class _Route:
     entry: Entry
     handle: int
+    since: int = 0  # its packets when it got the present ports
+    dropped: int = 0  # of those before
+
+    def drops(self, packets: int) -> int:
+        """How many of its packets were dropped on purpose."""
+        return self.dropped + (0 if self.entry.ports else packets - self.since)
 
 
 @dataclass(slots=True)
@@ -52,6 +58,7 @@ class Forwarding:
         self._switch = switch
         self._routes: dict[str, _Route] = {}
         self._groups: dict[tuple[int, ...], _Group] = {}
+        self._dropped = 0  # by routes that are gone
         for name, keys in _KEYS.items():
             self._check_table(name, keys)
 
@@ -80,7 +87,9 @@ class Forwarding:
             key = [FieldMatch(int(network.network_address), prefix=network.prefixlen)]
             self._routes[entry.prefix] = _Route(entry, self._control.insert(ROUTES, key, call))
         else:
+            packets, _ = self._control.entry_count(ROUTES, held.handle)
             self._control.modify(ROUTES, held.handle, call)
+            held.dropped, held.since = held.drops(packets), packets
             left, held.entry = held.entry, entry
             self._release(left.ports)
         return True
@@ -89,6 +98,8 @@ class Forwarding:
         """Forget an entry, if there is one of this prefix."""
         held = self._routes.pop(prefix, None)
         if held is not None:
+            packets, _ = self._control.entry_count(ROUTES, held.handle)
+            self._dropped += held.drops(packets)
             self._control.remove(ROUTES, held.handle)
             self._release(held.entry.ports)
 
@@ -114,12 +125,12 @@ class Forwarding:
         counts = {}
         for prefix, route in self._routes.items():
             packets, bytes_ = self._control.entry_count(ROUTES, route.handle)
-            counts[prefix] = Traffic(packets, bytes_, 0 if route.entry.ports else packets)
+            counts[prefix] = Traffic(packets, bytes_, route.drops(packets))
         try:
             unrouted, _ = self._control.read_counter(DROPS, NO_ROUTE)
         except ControlError:
             return counts
-        missed = unrouted - sum(each.dropped for each in counts.values())
+        missed = unrouted - self._dropped - sum(each.dropped for each in counts.values())
         return counts | {MISS: Traffic(missed, 0, missed)}
 
     def _call(self, ports: tuple[int, ...]) -> ActionCall:

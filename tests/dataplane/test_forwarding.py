@@ -71,6 +71,19 @@ def test_alternates_take_the_place_of_what_they_change_and_nothing_else(exchange
     assert forwarding.traffic()[HOST.prefix].packets == len(FLOWS), "an entry that stays goes on counting"
 
 
+def test_what_was_dropped_on_purpose_is_never_a_miss(exchange: Exchange) -> None:
+    forwarding = Forwarding(exchange.control, "s0")
+    nowhere, n = Entry(HOST.prefix, "single", ()), len(FLOWS)
+    for entries, dropped in (([HOST], 0), ([nowhere], n), ([HOST], n), ([nowhere], 2 * n)):
+        forwarding.replace(entries)
+        ports(exchange, "10.0.0.1")
+        assert forwarding.traffic()[HOST.prefix].dropped == dropped
+        assert forwarding.traffic()[MISS].packets == 0
+    forwarding.replace([])
+    ports(exchange, "10.0.0.1")
+    assert forwarding.traffic()[MISS].packets == n
+
+
 def test_however_often_entries_change_no_group_stays_behind(exchange: Exchange) -> None:
     """The members of a group that was forgotten would fill the table, and clash with those of a later one."""
     forwarding, draw = Forwarding(exchange.control, "s0"), random.Random(1)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from testbed.errors import UsageError
+from testbed.suggest import closest
 
 SHOWN_ERRORS = 20  # a list of errors longer than a screen helps nobody
 _TAB_COLUMNS = 8
@@ -120,5 +120,5 @@ class Diagnostics:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint that names the closest of `known`, or nothing."""
-    close = get_close_matches(name, sorted(set(known)), n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else ""
+    near = closest(name, sorted(set(known)))
+    return f"did you mean {near!r}?" if near else ""

@@ -51,7 +51,7 @@ def native_plan(kind: str, *, switch: NativeSwitch = L3_ECMP, **topology: Any) -
     return small_plan(kind, driver="netcore", controller=None, native=switch, **topology)
 
 
-def planned(switches: dict[str, str], **topology: Any) -> Plan:
+def planned(switches: dict[str, Any], **topology: Any) -> Plan:
     """By the planner, with the alternates of failing cables."""
     links = [{"rate": "100Mbps", "delay": "10us"}]
     keys = {"name": "n", "topology": topology, "links": links, "switches": {"kind": "native", **switches}}
@@ -91,6 +91,17 @@ def test_mininets_objects_are_there(state: RunState, tmp_path: Path) -> None:
         assert network.net.ping(network.net.hosts, timeout="2") == 0.0  # per cent lost
         assert str(network.net.linksBetween(*network.net.get("h0", "s0"))[0]) == "h0-eth0<->s0-eth1"
         assert "lo" in switch.cmd("ip -br link")
+
+
+def test_each_tier_has_a_program_of_its_own(state: RunState, tmp_path: Path) -> None:
+    (tmp_path / "dropping.p4").write_text(DROPPING)
+    overrides = [{"select": "spine0", "program": str(tmp_path / "dropping.p4")}]
+    plan = planned({"overrides": overrides}, kind="leaf-spine", spines=1, leaves=2, hosts=1)
+    assert plan.addresses["h0"].ip == "10.0.0.2", "to which the program lets no ping"
+    with EmulatedNetwork(plan, state, tmp_path) as network:
+        assert reached(network, "h0", "h1", count=1) == 0
+        dropped = {each.name: each.packets["dropped_program"] for each in network.switch_counters()}
+        assert dropped == {"leaf0": 0, "leaf1": 0, "spine0": 1}
 
 
 def test_what_a_program_drops_is_counted(state: RunState, tmp_path: Path) -> None:

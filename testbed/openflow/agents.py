@@ -49,8 +49,9 @@ class Agents:
 
     def port_changed(self, switch: str, port: int, *, up: bool) -> None:
         """Tell the controller that a cable was cut or mended at a port."""
-        self._changes.append((switch, port, up))
-        self._ring()
+        if not self._ending:
+            self._changes.append((switch, port, up))
+            self._ring()
 
     def stop(self) -> None:
         """Close all connections and end the thread. Twice is fine."""

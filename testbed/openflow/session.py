@@ -60,6 +60,8 @@ class Session:
         """Take in bytes and carry out what they ask. Raises Hangup."""
         self._heard_ns, self._probed = now_ns, False
         self._inbox.add(data)
+        if not self.greeted and self._inbox.coming not in (None, Kind.HELLO):
+            raise Hangup("the controller does not begin with a hello")
         try:
             while (message := self._inbox.take()) is not None:
                 self._take(message, now_ns)
@@ -97,8 +99,6 @@ class Session:
             self.outgoing += encode_error(error, message)
 
     def _greet(self, message: Message) -> None:
-        if message.kind != Kind.HELLO:
-            raise Hangup("the controller does not begin with a hello")
         if not speaks_our_version(message):
             refusal = Refusal(HelloFailed.INCOMPATIBLE, "this switch speaks OpenFlow 1.3 only")
             self.outgoing += encode_error(refusal, message)

@@ -75,6 +75,11 @@ class Inbox:
     def add(self, data: bytes) -> None:
         self._data += data
 
+    @property
+    def coming(self) -> int | None:
+        """The type of the next message, as soon as that is here."""
+        return self._data[1] if len(self._data) > 1 else None
+
     def take(self) -> Message | None:
         """The next message if it is here in full. Raises Refusal for a length that no message has: all is lost."""
         if len(self._data) < HEADER_BYTES:

@@ -1,0 +1,141 @@
+"""The thread behind the agents: it connects again whatever happened, and one switch's trouble is not another's."""
+
+import contextlib
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.openflow import Agents
+from tests.openflow.parts import Memory, OsKen
+
+LIMIT_S = 20.0
+HELLO = struct.pack("!BBHI", 4, 0, 8, 1)
+FEATURES = struct.pack("!BBHI", 4, 5, 8, 2)
+BARRIER = struct.pack("!BBHI", 4, 20, 8, 3)
+
+
+class Peer:
+    """A controller's end of one connection."""
+
+    def __init__(self, server: socket.socket) -> None:
+        self._socket, _ = server.accept()
+        self._socket.settimeout(LIMIT_S)
+
+    def say(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def hear(self) -> tuple[int, bytes]:
+        """Type and body of the next message."""
+        head = self._take(8)
+        _, kind, length, _ = struct.unpack("!BBHI", head)
+        return kind, self._take(length - 8)
+
+    def dpid(self) -> int:
+        """Greet, and ask who it is."""
+        self.say(HELLO + FEATURES)
+        assert self.hear()[0] == 0
+        kind, body = self.hear()
+        assert kind == 6
+        return int.from_bytes(body[:8], "big")
+
+    def is_over(self) -> bool:
+        """Wait for the end of the connection, whatever comes before."""
+        try:
+            while self._socket.recv(4096):
+                pass
+        except ConnectionError:
+            pass
+        return True
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _take(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            more = self._socket.recv(count - len(data))
+            assert more, "the switch hung up"
+            data += more
+        return data
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        made.settimeout(LIMIT_S)
+        yield made
+
+
+def test_each_switch_comes_and_comes_again(server: socket.socket, memory: Memory) -> None:
+    switches = [memory.add(f"s{n}", n, (1, 2)) for n in (1, 2)]
+    agents = Agents(switches, memory, server.getsockname())
+    agents.start()
+    peers = {peer.dpid(): peer for peer in (Peer(server), Peer(server))}
+    assert set(peers) == {1, 2}
+    peers[1].close()
+    again = Peer(server)
+    assert again.dpid() == 1
+    peers[2].say(BARRIER)
+    assert peers[2].hear()[0] == 21, "the other one never noticed"
+    agents.port_changed("s2", 1, up=False)
+    kind, body = peers[2].hear()
+    assert (kind, struct.unpack_from("!B7xI", body)) == (12, (2, 1))
+    agents.stop()
+    assert peers[2].is_over()
+    assert again.is_over()
+    agents.stop()
+    agents.port_changed("s2", 1, up=True)  # too late, and no harm
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x00" * 64,
+        HELLO + b"\x04\x02\x00\x00\x00\x00\x00\x00",
+        b"\x01\x00\x00\x08\x00\x00\x00\x01",
+    ],
+)
+def test_what_is_no_controller_is_left_and_tried_again(rubbish: bytes, server: socket.socket, memory: Memory) -> None:
+    agents = Agents([memory.add("s0", 7, (1, 2))], memory, server.getsockname())
+    agents.start()
+    peer = Peer(server)
+    peer.say(rubbish)
+    assert peer.is_over()
+    assert Peer(server).dpid() == 7
+    agents.stop()
+
+
+def test_an_error_of_the_switch_s_own_ends_that_connection_alone(
+    server: socket.socket, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agents = Agents([memory.add("s0", 7, (1, 2))], memory, server.getsockname())
+    agents.start()
+    peer = Peer(server)
+    peer.dpid()
+
+    def stuck() -> contextlib.AbstractContextManager[None]:
+        raise RuntimeError("the loop did not come to rest")
+
+    monkeypatch.setattr(memory, "held", stuck)
+    controller = OsKen()
+    peer.say(controller.write(controller.ofproto_parser.OFPTableStatsRequest(controller, 0)))
+    assert peer.is_over()
+    assert Peer(server).dpid() == 7
+    agents.stop()
+
+
+def test_stopping_at_any_time(memory: Memory) -> None:
+    switch = memory.add("s0", 7, (1, 2))
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        nobody = gone.getsockname()
+    Agents([switch], memory, nobody).stop()
+    refused = Agents([switch], memory, nobody)
+    refused.start()
+    refused.stop()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        waiting = Agents([switch], memory, silent.getsockname())
+        waiting.start()
+        waiting.stop()

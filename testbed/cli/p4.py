@@ -1,4 +1,4 @@
-"""`testbed p4 build PROG.p4` and `testbed p4 test PROG FILE.stf`: compile a switch program; prove it by packets."""
+"""`testbed p4 build PROG.p4` and `testbed p4 test PROG [FILE.stf]`: compile a switch program; prove it by packets."""
 
 import json
 import tempfile
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from testbed.cli.p4_run import run_switch
-from testbed.errors import RunFailed
+from testbed.errors import RunFailed, UsageError
 
 ProgramPath = Annotated[Path, typer.Argument(metavar="PROG", help="A P4_16 program for v1model, or BMv2 JSON.")]
 Defines = Annotated[
@@ -37,13 +37,25 @@ def build(
 
 
 def run_test(
-    program: ProgramPath,
-    stf: Annotated[Path, typer.Argument(metavar="FILE.stf", help="Configuration, packets and expected packets.")],
+    program: Annotated[
+        Path, typer.Argument(metavar="PROG", help="A program, its BMv2 JSON, or a folder of PROG.p4 with PROG.stf.")
+    ],
+    stf: Annotated[
+        Path | None, typer.Argument(metavar="FILE.stf", help="Configuration, packets and expected packets.")
+    ] = None,
     target: Annotated[str, typer.Option("--target", help="native or bmv2.")] = "native",
     defines: Defines = None,
     includes: Includes = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Of a folder: print JSON.")] = False,
 ) -> None:
-    """Run a packet test; exit status 0 only if every expectation holds and nothing unexpected came out."""
+    """Run a packet test, or all of a folder; exit status 0 only if every expectation holds and nothing else came."""
+    if program.is_dir():
+        if stf is not None:
+            raise UsageError(f"{program} is a folder, whose programs have their tests beside them")
+        _run_folder(program, target, defines, includes, as_json)
+        return
+    if stf is None:
+        stf = program.with_suffix(".stf")
     from testbed.dataplane.stf import read_stf
     from testbed.dataplane.stf_runner import run_stf
 
@@ -60,12 +72,42 @@ def run_test(
     typer.echo(f"{stf}: {report.held} held")
 
 
+def _run_folder(
+    folder: Path, target: str, defines: list[str] | None, includes: list[Path] | None, as_json: bool
+) -> None:
+    from testbed.dataplane.corpus import OUTCOMES, PASSED, read_corpus, run_corpus
+
+    corpus = read_corpus(folder)
+    verdicts = []
+    for verdict in run_corpus(corpus.programs, target, _macros(defines), includes or ()):
+        verdicts.append(verdict)
+        if verdict.outcome != PASSED and not as_json:
+            for reason in verdict.reasons:
+                typer.echo(f"{verdict.program.name}: {verdict.outcome}: {reason}")
+    counts = {outcome: sum(one.outcome == outcome for one in verdicts) for outcome in OUTCOMES}
+    if as_json:
+        programs = [
+            {"program": one.program.name, "outcome": one.outcome, "reasons": one.reasons}
+            for one in sorted(verdicts, key=lambda one: one.program)
+        ]
+        typer.echo(json.dumps({**counts, "other_architectures": corpus.others, "programs": programs}, indent=1))
+    said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    said = f"{folder}: {len(verdicts)} programs: {said} ({corpus.others} for other architectures left out)"
+    if counts[PASSED] < len(verdicts):
+        raise RunFailed(said)
+    if not as_json:
+        typer.echo(said)
+
+
+def _macros(defines: list[str] | None) -> dict[str, str]:
+    return {name: value or "1" for name, _, value in (d.partition("=") for d in defines or ())}
+
+
 def _compile(program: Path, folder: Path, defines: list[str] | None, includes: list[Path] | None) -> list[Path]:
     """Compile into a folder; the files, BMv2 JSON first."""
     from testbed.dataplane.compile import compile_p4
 
-    macros = {name: value or "1" for name, _, value in (d.partition("=") for d in defines or ())}
-    compiled = compile_p4(program, macros, includes or ())
+    compiled = compile_p4(program, _macros(defines), includes or ())
     for warning in compiled.warnings:
         typer.echo(str(warning), err=True)
     folder.mkdir(parents=True, exist_ok=True)

@@ -214,6 +214,7 @@ def _add(rest: str, line: int) -> Add:
         if not colon:
             raise ValueError(f"a key is written NAME:VALUE, not {word!r}")
         number, slash, prefix = value.partition("/")
+        name = re.sub(r"\$(\d+)", r"[\1]", name)  # an element of a stack
         keys.append((name, _digits(number), _decimal(prefix) if slash else None))
     return Add(line, match[1], priority, tuple(keys), _call(match[3]), match[4])
 

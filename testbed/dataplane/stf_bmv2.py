@@ -1,10 +1,12 @@
 """The bmv2 target of packet tests: `simple_switch` on capture files, without network interfaces and without root.
 
-With `--use-files N` the switch waits N seconds before it reads PREFIX_in.pcap of each port, when the
-configuration goes in through `simple_switch_CLI`. It keeps the time between packets, so that each is finished before
-the next.
+With `--use-files` the switch reads PREFIX_in.pcap of each port. It takes packets in the order of their times, and after
+a packet it reads that port's next one (or its end) before it takes another. So where the files are FIFOs, a packet is
+held back until what follows it on the port of the one before is written: the test's packets go in one by one, each
+finished before the next, with configuration between them as the test has it.
 """
 
+import os
 import re
 import shutil
 import socket
@@ -12,18 +14,21 @@ import struct
 import subprocess
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from testbed.dataplane.bmv2json import Program, Table, read_json
 from testbed.dataplane.native.control import by_suffix
 from testbed.dataplane.stf import Add, Call, CheckCounter, Command, Packet, SetDefault, Statement, StfError
-from testbed.dataplane.stf_runner import PORTS, Outcome
+from testbed.dataplane.stf_runner import Outcome, ports_of
 from testbed.errors import MachineLacks, RunFailed
 
-CONFIGURE_S = 4  # between the start and the first packet
-PACKET_GAP_US = 20_000
+START_LIMIT_S = 30
+SETTLE_LIMIT_S = 30  # for what one packet causes
 CLI_LIMIT_S = 30
+_POLL_S = 0.005
+_QUIET_POLLS = 4  # in a row
 _TOP_PRIORITY = 10_000  # bmv2: the smaller number wins
 _PCAP = struct.Struct("<IHHiIII")
 _RECORD = struct.Struct("<IIII")
@@ -33,31 +38,101 @@ _MAGIC, _ETHERNET = 0xA1B2C3D4, 1
 def run_bmv2(json: Path, statements: Sequence[Statement]) -> Outcome:
     """Carry out a test on the real simple_switch. Raises `MachineLacks` where it is not installed."""
     switch, cli = (_tool(name) for name in ("simple_switch", "simple_switch_CLI"))
-    program = read_json(json)
-    commands = _Commands(program)
-    for statement in statements:
-        commands.take(statement)
+    commands = _Commands(read_json(json))
     packets = [s for s in statements if isinstance(s, Packet)]
     checks = [s for s in statements if isinstance(s, CheckCounter)]
+    ports = ports_of(statements)
     with tempfile.TemporaryDirectory(prefix="testbed-bmv2-") as work:
         folder = Path(work)
-        for port in PORTS:
-            _write_pcap(folder / f"pcap{port}_in.pcap", [(i, p.frame) for i, p in enumerate(packets) if p.port == port])
+        gate = _Gate(folder, ports, packets)
         thrift = _free_port()
-        interfaces = [word for port in PORTS for word in ("-i", f"{port}@pcap{port}")]
-        command = [switch, "--use-files", str(CONFIGURE_S), "--thrift-port", str(thrift), *interfaces]
+        command = [switch, "--use-files", "0", "--thrift-port", str(thrift)]
+        command += ["--notifications-addr", f"ipc://{folder}/notifications.ipc"]
+        command += [word for port in ports for word in ("-i", f"{port}@pcap{port}")]
         with (folder / "switch.log").open("w") as log:
             process = subprocess.Popen([*command, str(json.resolve())], cwd=folder, stdout=log, stderr=log)
         try:
             _await(process, thrift, folder / "switch.log")
-            _cli(cli, thrift, commands.lines)
-            time.sleep(CONFIGURE_S + len(packets) * PACKET_GAP_US / 1e6 + 1)
+            for statement in statements:
+                if isinstance(statement, Packet):
+                    _cli(cli, thrift, commands.taken())
+                    gate.release()
+                    _settle(process, folder / "switch.log")
+                else:
+                    commands.take(statement)
+            _cli(cli, thrift, commands.taken())
             counters = {c.line: commands.counter(c, _cli(cli, thrift, [commands.read(c)])) for c in checks}
         finally:
+            gate.close()
             process.terminate()
             process.wait(timeout=10)
-        sent = {port: _read_pcap(folder / f"pcap{port}_out.pcap") for port in PORTS}
+        sent = {port: _read_pcap(folder / f"pcap{port}_out.pcap") for port in ports}
     return Outcome(sent, counters)
+
+
+class _Gate:
+    """The files that the switch reads, and which packet may pass."""
+
+    def __init__(self, folder: Path, ports: Sequence[int], packets: Sequence[Packet]) -> None:
+        self._order = [packet.port for packet in packets]
+        self._passed = 0
+        self._waiting: dict[int, list[bytes]] = defaultdict(list)
+        self._fifos: dict[int, int] = {}
+        for place, packet in enumerate(packets):
+            size = len(packet.frame)
+            self._waiting[packet.port].append(_RECORD.pack(place, 0, size, size) + packet.frame)
+        header = _PCAP.pack(_MAGIC, 2, 4, 0, 0, 65535, _ETHERNET)
+        for port in ports:
+            path = folder / f"pcap{port}_in.pcap"
+            if port not in self._waiting:
+                path.write_bytes(header)
+                continue
+            os.mkfifo(path)
+            self._fifos[port] = os.open(path, os.O_RDWR)  # which waits for no reader
+            os.write(self._fifos[port], header)
+            if port != self._order[0]:
+                self._go_on(port)
+
+    def release(self) -> None:
+        """Let the next packet pass."""
+        self._go_on(self._order[max(0, self._passed - 1)])
+        self._passed += 1
+
+    def _go_on(self, port: int) -> None:
+        """Write the port's next packet, or its end."""
+        if self._waiting[port]:
+            os.write(self._fifos[port], self._waiting[port].pop(0))
+        else:
+            os.close(self._fifos.pop(port))
+
+    def close(self) -> None:
+        for fifo in self._fifos.values():
+            os.close(fifo)
+
+
+def _settle(process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Wait until no thread of the switch runs or wants to."""
+    before, quiet = None, 0
+    for _ in range(int(SETTLE_LIMIT_S / _POLL_S)):
+        time.sleep(_POLL_S)
+        if process.poll() is not None:
+            raise RunFailed(f"simple_switch ended: {log.read_text()[-500:].strip()}")
+        now = _activity(process.pid)
+        quiet = quiet + 1 if now == before else 0
+        if quiet == _QUIET_POLLS:
+            return
+        before = now
+    raise RunFailed(f"simple_switch is still at work {SETTLE_LIMIT_S} s after a packet")
+
+
+def _activity(pid: int) -> object:
+    """What differs from call to call while threads run; never the same where one is not asleep."""
+    states, switches = [], []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        said = (task / "status").read_text()
+        states += re.findall(r"^State:\s+(\w)", said, re.MULTILINE)
+        switches.append(re.findall(r"ctxt_switches:\s+(\d+)", said))
+    return switches if set(states) <= {"S"} else object()
 
 
 def _tool(name: str) -> str:
@@ -75,7 +150,7 @@ def _free_port() -> int:
 
 def _await(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
     """Wait until the switch answers at its Thrift port."""
-    for _ in range(CONFIGURE_S * 10):
+    for _ in range(START_LIMIT_S * 10):
         if process.poll() is not None:
             break
         with socket.socket() as probe:
@@ -86,6 +161,8 @@ def _await(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
 
 
 def _cli(cli: str, port: int, lines: Sequence[str]) -> str:
+    if not lines:
+        return ""
     done = subprocess.run(
         [cli, "--thrift-port", str(port)],
         input="\n".join(lines) + "\n",
@@ -98,15 +175,6 @@ def _cli(cli: str, port: int, lines: Sequence[str]) -> str:
     if done.returncode or wrong:
         raise RunFailed(f"simple_switch_CLI: {'; '.join(wrong) or done.stderr.strip()[-300:]}")
     return done.stdout
-
-
-def _write_pcap(path: Path, frames: Sequence[tuple[int, bytes]]) -> None:
-    """Frames with their place in the order of all ports."""
-    body = [_PCAP.pack(_MAGIC, 2, 4, 0, 0, 65535, _ETHERNET)]
-    for place, frame in frames:
-        at = place * PACKET_GAP_US
-        body.append(_RECORD.pack(at // 1_000_000, at % 1_000_000, len(frame), len(frame)) + frame)
-    path.write_bytes(b"".join(body))
 
 
 def _read_pcap(path: Path) -> list[bytes]:
@@ -128,18 +196,23 @@ class _Commands:
         self._tables = {t.name: t for t in program.tables}
         self._entries: dict[str, int] = {}
         self._labels: dict[str, tuple[str, int]] = {}
-        self.lines: list[str] = []
+        self._lines: list[str] = []
+
+    def taken(self) -> list[str]:
+        """The commands since the last call."""
+        lines, self._lines = self._lines, []
+        return lines
 
     def take(self, statement: Statement) -> None:
         if isinstance(statement, Add):
             self._add(statement)
         elif isinstance(statement, SetDefault):
             table = self._table(statement.table)
-            self.lines.append(" ".join(["table_set_default", table.name, *self._call(table, statement.call)]))
+            self._lines.append(" ".join(["table_set_default", table.name, *self._call(table, statement.call)]))
         elif isinstance(statement, Command) and statement.word == "queue_depth":
             raise StfError(f"line {statement.line}: the queues of simple_switch cannot be given a depth")
         elif isinstance(statement, Command) and statement.word != "wait":
-            self.lines.append(" ".join((statement.word, *self._full(statement))))
+            self._lines.append(" ".join((statement.word, *self._full(statement))))
 
     def _full(self, statement: Command) -> Sequence[str]:
         """The arguments, the name of a register or meter in full."""
@@ -187,7 +260,7 @@ class _Commands:
         self._entries[table.name] = handle + 1
         if statement.label:
             self._labels[statement.label] = (table.name, handle)
-        self.lines.append(" ".join(words))
+        self._lines.append(" ".join(words))
 
     def _bits(self, target: tuple[str, str]) -> int:
         header, name = target

@@ -30,7 +30,7 @@ from testbed.dataplane.stf import (
 )
 from testbed.errors import UsageError
 
-PORTS = range(10)  # what is sent to any other port vanishes
+PORTS = range(10)  # and those that a test names: what is sent to any other port vanishes
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -128,17 +128,24 @@ def carry_out(exchange: Exchange, statements: Sequence[Statement]) -> Outcome:
     """Carry out the statements on a switch in memory."""
     sent: dict[int, list[bytes]] = defaultdict(list)
     configuration = Configuration(exchange)
+    watched = ports_of(statements)
     now_ns = 0
     for statement in statements:
         if isinstance(statement, Packet):
             for port, frame in exchange.inject(statement.port, statement.frame, now_ns):
-                if port in PORTS:
+                if port in watched:
                     sent[port].append(frame)
             now_ns += 1_000_000
         else:
             configuration.apply(statement)
     counters = {s.line: configuration.count(s) for s in statements if isinstance(s, CheckCounter)}
     return Outcome(sent, counters)
+
+
+def ports_of(statements: Sequence[Statement]) -> list[int]:
+    """The ports that a test can see."""
+    named = {s.port if isinstance(s, Packet) else s.pattern.port for s in statements if isinstance(s, Packet | Expect)}
+    return sorted({*PORTS, *named})
 
 
 class Configurable(Protocol):

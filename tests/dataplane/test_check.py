@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 
@@ -11,7 +12,10 @@ from testbed.dataplane import ast, types
 from testbed.dataplane.check import check, front_end
 from testbed.dataplane.checked import CallKind, Checked, EnumValue, MaskValue, RangeValue
 from testbed.dataplane.constants import evaluate
-from testbed.dataplane.diagnostics import Diagnostics
+from testbed.dataplane.cursor import deep_trees
+from testbed.dataplane.diagnostics import Diagnostics, P4Errors
+from testbed.dataplane.lower.program import lower
+from testbed.dataplane.p4info import p4info
 from testbed.dataplane.parser import parse
 from testbed.dataplane.preprocess import preprocess
 from testbed.dataplane.types import BOOL, INTEGER, Bindings, Bits, TypeVariable
@@ -314,5 +318,8 @@ def test_mutated_programs_never_raise() -> None:
             else:
                 tokens[at] = tokens[other]
         diagnostics = Diagnostics()
-        check(parse(tokens, diagnostics), diagnostics)
+        tree = check(parse(tokens, diagnostics), diagnostics)
         assert all(str(error) for error in diagnostics.errors)
+        if not diagnostics.errors:
+            with deep_trees(), suppress(P4Errors):
+                p4info(tree, lower(tree))

@@ -11,6 +11,7 @@ from testbed.dataplane.bmv2json import Program, program_of
 from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.native.control import ActionCall, FieldMatch
 from testbed.dataplane.native.exchange import Exchange
+from tests.dataplane.programs import program
 
 SOURCES = Path(__file__).parent / "native"
 LEAST_PACKETS_PER_S = 1_000_000  # a fifth of what an idle core of the year 2020 does, for busy machines
@@ -39,7 +40,7 @@ def test_features() -> None:
         _sent(exchange, "09 00 00")
         assert exchange.messages[0] == "i 1 r 34"
         assert exchange.messages[-1].endswith("assert(h.k.i != 9)")
-        assert (exchange.digests, exchange.stopped) == (6, 0)
+        assert (exchange.counters["digests"], exchange.counters["dropped_passes"]) == (6, 0)
 
 
 def _checksum(header: bytes) -> int:
@@ -86,3 +87,18 @@ def test_an_ecmp_router_in_memory(capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(f"\necmp in memory: {rate / 1e6:.1f} M packets/s a core, {best_ns / count:.0f} ns a packet")
     assert rate > LEAST_PACKETS_PER_S
+
+
+@pytest.mark.parametrize("loop", ["action", "control"])
+def test_a_loop_without_end_is_left(loop: str, tmp_path: Path) -> None:
+    """As by `exit`: what stands behind the loop is not done, egress is."""
+    body = "for (bit<8> i = 0; i <= h.k.a; i = i + 1) { h.k.c = i; }"
+    text = program(
+        members=f"action endless() {{ {body} }}",
+        apply=f"sm.egress_spec = 1; {'endless();' if loop == 'action' else body} h.k.b = 7;",
+    )
+    path = tmp_path / "loop.p4"
+    path.write_text(text)
+    with Exchange(program_of(json.loads(json.dumps(compile_p4(path).json)), "loop")) as exchange:
+        assert _sent(exchange, "03 0000 00 00") == "03 00 07 00 03"
+        assert _sent(exchange, "ff 0000 00 00").startswith("ff 00 00 00")

@@ -1,11 +1,16 @@
 """`testbed p4`: its exit statuses and what it prints."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from testbed.cli import run
+from testbed.dataplane import corpus
+from testbed.errors import UsageError
+from tests.dataplane.programs import program
 
 ORACLE = Path(__file__).parent / "oracle"
 
@@ -36,3 +41,68 @@ def test_an_unknown_target_and_a_missing_file(capsys: pytest.CaptureFixture[str]
     assert run(["p4", "test", program, stf, "--target", "tofino"]) == 2
     assert "there are: native, bmv2" in capsys.readouterr().err
     assert run(["p4", "test", program, "none.stf"]) == 2
+
+
+FOLDER = {  # what is in a program after the first line, and its test
+    "good": ("", "packet 0 01\nexpect 1 01 $\n"),
+    "wrong": ("", "packet 0 01\nexpect 1 02 $\n"),
+    "broken": ("oops", "packet 0 01\n"),
+    "odd": ("", "sit\n"),
+}
+
+
+def _folder(directory: Path) -> Path:
+    text = program(apply="sm.egress_spec = 1;", states="state start { transition accept; }")
+    for name, (rest, stf) in FOLDER.items():
+        (directory / f"{name}.p4").write_text(text + rest)
+        (directory / f"{name}.stf").write_text(stf)
+    (directory / "other.p4").write_text("#include <psa.p4>\n")
+    (directory / "other.stf").write_text("")
+    (directory / "untested.p4").write_text(text)
+    return directory
+
+
+@pytest.mark.slow
+def test_a_folder_of_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["p4", "test", str(_folder(tmp_path))]) == 1
+    captured = capsys.readouterr()
+    assert "wrong.p4: failed: line 2: port 1: expected 02 $, got 01" in captured.out
+    assert "broken.p4: refused: " in captured.out
+    assert "odd.stf:1:1: unknown statement" in captured.out
+    assert "4 programs: 1 passed, 1 failed, 2 refused (1 for other architectures left out)" in captured.err
+
+
+@pytest.mark.slow
+def test_a_folder_of_tests_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["p4", "test", str(_folder(tmp_path)), "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert (said["passed"], said["failed"], said["refused"], said["other_architectures"]) == (1, 1, 2, 1)
+    assert [(one["program"], one["outcome"]) for one in said["programs"]] == [
+        ("broken.p4", "refused"),
+        ("good.p4", "passed"),
+        ("odd.p4", "refused"),
+        ("wrong.p4", "failed"),
+    ]
+
+
+def test_a_folder_without_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["p4", "test", str(tmp_path)]) == 2
+    assert "no v1model program" in capsys.readouterr().err
+
+
+def test_programs_that_crash_or_do_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs its own verdict only."""
+
+    def compile_or_not(path: Path, *_: object) -> object:
+        if path.stem == "crash":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if path.stem == "endless":
+            signal.pause()
+        raise UsageError("nothing to see")
+
+    monkeypatch.setattr(corpus, "compile_p4", compile_or_not)
+    programs = [tmp_path / f"{name}.p4" for name in ("crash", "endless", "other")]
+    verdicts = {one.program.stem: one for one in corpus.run_corpus(programs, limit_s=0.5)}
+    assert verdicts["crash"] == corpus.Verdict(programs[0], "failed", ("its process ended with status -9",))
+    assert verdicts["endless"] == corpus.Verdict(programs[1], "failed", ("did not end within 0.5 s",))
+    assert verdicts["other"] == corpus.Verdict(programs[2], "refused", ("nothing to see",))

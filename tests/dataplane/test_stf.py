@@ -28,6 +28,12 @@ def test_statements() -> None:
     assert expect == Expect(5, Pattern(4, "00**11", True))
 
 
+def test_elements_of_stacks_may_be_written_with_a_dollar() -> None:
+    (add,) = parse_stf("add t extra$2.h:0x1 set()", "x.stf")
+    assert isinstance(add, Add)
+    assert add.keys[0][0] == "extra[2].h"
+
+
 def test_digits_that_were_not_written_are_zero_and_count() -> None:
     assert Digits(0x1, 0xF, 4).widened(16) == (1, 0xFFFF)
     assert Digits(0x1200, 0xFF00, 16).widened(16) == (0x1200, 0xFF00)

@@ -28,11 +28,13 @@ from testbed.dataplane.lower.values import (
     scalars_of,
 )
 
+_NUMBERS = (types.Bits, types.Bool, types.EnumType, types.Error)  # what one expression can choose by an index
+
 
 class AssignmentLowering(ExpressionLowering):
     def assign(self, place: Value, value: Value, span: Span) -> None:
         value = self.whole(value, span)
-        if isinstance(value, Indexed) and not isinstance(place, Scalar | Bitslice):
+        if isinstance(value, Indexed) and not isinstance(types.plain(value.type), _NUMBERS):
             self.each(value, lambda option: self.assign(place, option, span), span)
             return
         match place:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from testbed.dataplane import ast, types
 from testbed.dataplane.checked import CallKind, Invocation, Passed
@@ -12,6 +12,7 @@ from testbed.dataplane.lower.assignments import AssignmentLowering
 from testbed.dataplane.lower.code import Label
 from testbed.dataplane.lower.context import children, refused
 from testbed.dataplane.lower.frames import ActionBinding, BlockInstance, ExternInstance, Frame, TableInstance
+from testbed.dataplane.lower.instances import control_plane_name, make
 from testbed.dataplane.lower.terms import Atom
 from testbed.dataplane.lower.values import Header, Indexed, Scalar, Stack, Struct, Union, Value, atoms, overlap
 
@@ -81,6 +82,21 @@ class CallLowering(AssignmentLowering):
         declaration = self.checked.declaration(receiver)
         found = self.frame.find(declaration) if declaration is not None else None
         return found if isinstance(found, ExternInstance | TableInstance | BlockInstance) else None
+
+    def applied(self, node: ast.Call, call: Invocation) -> tuple[BlockInstance, tuple[Passed, ...]]:
+        """The parser or control that is applied (made here where it is named by its type), and what its own
+        parameters get: those of `call` are a type's where the instance is a constructor parameter."""
+        instance = None if call.receiver is None else self.instance(call.receiver)
+        if instance is None:
+            assert isinstance(call.callee, ast.Parser | ast.Control)
+            name = control_plane_name(self.frame.prefix, call.callee)
+            made = Invocation(CallKind.CONSTRUCTOR, name, call.callee, None, call.type_arguments, (), call.result)
+            found = make(self.context, self.frame, name, made, node.span)
+            assert isinstance(found, BlockInstance)
+            instance = found
+        assert isinstance(instance, BlockInstance)
+        own = instance.declaration.parameters
+        return instance, tuple(replace(one, parameter=mine) for one, mine in zip(call.passed, own, strict=True))
 
     # ---- arguments ----
 

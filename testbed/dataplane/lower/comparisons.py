@@ -24,10 +24,8 @@ from testbed.dataplane.lower.values import (
 
 class Comparison(Emission):
     def compared(self, operator: str, left: Value, right: Value, span: Span) -> Term:
-        left, right = self._without_index(left, span), self._without_index(right, span)
+        left, right = self._apart_from_index(left, span), self._apart_from_index(right, span)
         if isinstance(left, Scalar | Bitslice | Indexed) and isinstance(right, Scalar | Bitslice | Indexed):
-            if isinstance(left, Scalar) and isinstance(types.plain(left.type), types.Varbits):
-                raise refused(span, "varbit fields cannot be compared on this target")
             return self._simple(operator, self.read(left, span), self.read(right, span))
         same = self._same(left, right, span)
         return same if operator == "==" else terms.negation(same)
@@ -40,10 +38,13 @@ class Comparison(Emission):
                     return other if one["value"] == (operator == "==") else terms.negation(other)
         return terms.operation(operator, left, right)
 
-    def _without_index(self, value: Value, span: Span) -> Value:
-        """A whole header that is chosen at run time, in a place of its own."""
+    def _apart_from_index(self, value: Value, span: Span) -> Value:
+        """A whole header or a varbit that is chosen at run time, in a place of its own."""
         value = self.whole(value, span)
-        if isinstance(value, Indexed) and not isinstance(value.options[0], Scalar | Bitslice | Indexed):
+        if isinstance(value, Indexed) and (
+            isinstance(types.plain(value.type), types.Varbits)
+            or not isinstance(value.options[0], Scalar | Bitslice | Indexed)
+        ):
             return self.saved(value, value.type, span)
         return value
 

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from testbed.dataplane import ast
-from testbed.dataplane.checked import CallKind, Invocation
+from testbed.dataplane.checked import Invocation
 from testbed.dataplane.diagnostics import Span
 from testbed.dataplane.lower.actions import linear
 from testbed.dataplane.lower.calls import Scope
 from testbed.dataplane.lower.code import Apply, Block, Branch, Graph, Jump, Label, source_info
 from testbed.dataplane.lower.context import Context, refused
 from testbed.dataplane.lower.frames import ActionBinding, BlockInstance, Frame, TableInstance
-from testbed.dataplane.lower.instances import control_plane_name, make
+from testbed.dataplane.lower.instances import control_plane_name
 from testbed.dataplane.lower.tables import DEFAULT_SIZE, TableLowering
 from testbed.dataplane.lower.values import Value
 
@@ -44,17 +44,9 @@ class ControlLowering(TableLowering):
             self.mark(scope.end)
 
     def apply_control(self, node: ast.Call, call: Invocation) -> None:
-        instance = None if call.receiver is None else self.instance(call.receiver)
-        if instance is None:
-            assert isinstance(call.callee, ast.Control)
-            name = control_plane_name(self.frame.prefix, call.callee)
-            made = Invocation(CallKind.CONSTRUCTOR, name, call.callee, None, call.type_arguments, (), call.result)
-            found = make(self.context, self.frame, name, made, node.span)
-            assert isinstance(found, BlockInstance)
-            instance = found
-        assert isinstance(instance, BlockInstance)
+        instance, passed = self.applied(node, call)
         frame = self.frame_of(instance)
-        outs = self.bind(frame, call.passed, node.span)
+        outs = self.bind(frame, passed, node.span)
         scope = Scope(Label(), None, outs)
         self._control(instance, frame, scope)
         self.copy_out(outs)

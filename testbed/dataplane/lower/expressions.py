@@ -60,7 +60,7 @@ class ExpressionLowering(Comparison):
             case ast.Unary():
                 return self._shallow(Scalar(self._unary(node), self.type_of(node), False), node.span)
             case ast.Binary():
-                return self._shallow(Scalar(self._binary(node), self.type_of(node), False), node.span)
+                return self.binary(node)
             case ast.Conditional():
                 return self._shallow(self._conditional(node), node.span)
             case ast.Cast(operand=operand):
@@ -198,10 +198,14 @@ class ExpressionLowering(Comparison):
                 return terms.wrapped(terms.operation("-", terms.number(0, type_.width), operand), type_)
         return operand
 
-    def _binary(self, node: ast.Binary) -> Term:
+    def binary(self, node: ast.Binary, left: Value | None = None) -> Value:
+        """What an operation makes; `left` is its left operand where that has been found before."""
+        return self._shallow(Scalar(self._binary(node, left), self.type_of(node), False), node.span)
+
+    def _binary(self, node: ast.Binary, left: Value | None) -> Term:
         if node.operator in _LOGIC:
             return self._logic(node)
-        left = self.value(node.left)
+        left = self.value(node.left) if left is None else left
         left_type, right_type = self.type_of(node.left), self.type_of(node.right)
         if self.context.has_effects(node.right):
             left = self.saved(left, left_type, node.left.span)

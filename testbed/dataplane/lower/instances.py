@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from testbed.dataplane import ast, types
-from testbed.dataplane.checked import EnumValue, Invocation
+from testbed.dataplane.checked import CallKind, EnumValue, Invocation
 from testbed.dataplane.checked import Value as Constant
 from testbed.dataplane.constants import evaluate
 from testbed.dataplane.diagnostics import Span
 from testbed.dataplane.lower.code import source_info
 from testbed.dataplane.lower.context import Context, refused
-from testbed.dataplane.lower.frames import BlockInstance, ExternInstance, Frame, TableInstance
+from testbed.dataplane.lower.frames import Binding, BlockInstance, ExternInstance, Frame, TableInstance
 from testbed.dataplane.lower.layout import Unsupported
 from testbed.dataplane.lower.values import Text
 
@@ -57,18 +57,23 @@ def make(
     context: Context, frame: Frame, name: str, call: Invocation, span: Span
 ) -> ExternInstance | BlockInstance | None:
     """What a call of a constructor makes; None for packages."""
-    values = {
-        one.parameter: evaluate(context.checked, one.value, frame.known) for one in call.passed if one.value is not None
-    }
+    values: dict[ast.Node, Constant | None] = {}
+    parts: dict[ast.Node, Binding] = {}
+    for one in call.passed:
+        given = None if one.value is None else _given(context, frame, f"{name}.{one.parameter.name}", one.value)
+        if given is not None:
+            parts[one.parameter] = given
+        elif one.value is not None:
+            values[one.parameter] = evaluate(context.checked, one.value, frame.known)
     if isinstance(call.callee, ast.Parser | ast.Control):
         context.spend(span)
         known: dict[ast.Node, Constant] = {key: value for key, value in values.items() if value is not None}
-        missing = [key.name for key, value in values.items() if value is None]
+        missing = [one.parameter.name for one in call.passed if values.get(one.parameter, 0) is None]
         if missing:
             raise refused(span, f"the constructor argument {missing[0]!r} must be known when compiling")
         bound = {key: types.substitute(one, frame.type_arguments) for key, one in call.type_arguments.items()}
         instance = BlockInstance(name, call.callee, known, bound, frame)
-        inner = Frame(frame, name, {}, dict(frame.known) | dict(known), dict(frame.type_arguments) | bound)
+        inner = Frame(frame, name, parts, dict(frame.known) | dict(known), dict(frame.type_arguments) | bound)
         make_all(
             context, inner, [one for one in call.callee.locals if not isinstance(one, ast.Constant | ast.Variable)]
         )
@@ -81,6 +86,16 @@ def make(
         _describe(context, made, span)
         return made
     return None
+
+
+def _given(context: Context, frame: Frame, name: str, value: ast.Expression) -> ExternInstance | BlockInstance | None:
+    """The instance that a constructor is given: one with a name of its own, or one that is made for it."""
+    call = context.checked.calls.get(value)
+    if call is not None and call.kind is CallKind.CONSTRUCTOR:
+        return make(context, frame, name, call, value.span)
+    declaration = context.checked.declaration(value)
+    found = None if declaration is None else frame.find(declaration)
+    return found if isinstance(found, ExternInstance | BlockInstance) else None
 
 
 def _describe(context: Context, made: ExternInstance, span: Span) -> None:

@@ -90,13 +90,24 @@ class Layout:
     def _scalar(self, name: str, type_: types.Type) -> Scalar:
         plain = types.plain(type_)
         if isinstance(plain, types.Varbits):
-            raise Unsupported("a varbit variable outside of a header is not supported")
+            return self._varbit(name, type_, plain)
         key = name
         count = 0
         while key in self._scalars:
             key, count = f"{name}_{count}", count + 1
         self._scalars[key] = (self.bits(type_), isinstance(plain, types.Bits) and plain.is_signed)
         return Scalar(terms.field(_SCALARS, key), type_)
+
+    def _varbit(self, name: str, type_: types.Type, plain: types.Varbits) -> Scalar:
+        """A varbit outside of a header, in one of its own: BMv2 has them nowhere else."""
+        if plain.width % 8:
+            raise Unsupported(f"a variable of type {type_} has no whole bytes")
+        type_name = f"varbit<{plain.width}>"  # no name that a program could give
+        if type_name not in self._header_types:
+            self._add_type(type_name, [["value", "*"]], plain.width // 8)
+        header = self._unique(name)
+        self._add_header(header, type_name, is_metadata=False)
+        return Scalar(terms.field(header, "value"), type_)
 
     def _header(self, name: str, type_: types.StructType) -> Header:
         self._add_header(name, self._type_of(type_), is_metadata=False)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from testbed.dataplane import ast, types
-from testbed.dataplane.checked import CallKind, DontCare, EnumValue, Invocation, MaskValue, RangeValue
+from testbed.dataplane.checked import DontCare, EnumValue, Invocation, MaskValue, RangeValue
 from testbed.dataplane.checked import Value as Constant
 from testbed.dataplane.diagnostics import Span
 from testbed.dataplane.lower import terms, values
@@ -12,7 +12,6 @@ from testbed.dataplane.lower.code import Block, Branch, Case, Graph, Jump, Label
 from testbed.dataplane.lower.context import Context, refused
 from testbed.dataplane.lower.externs import Arguments, ExternLowering
 from testbed.dataplane.lower.frames import BlockInstance, Frame
-from testbed.dataplane.lower.instances import control_plane_name, make
 from testbed.dataplane.lower.terms import Atom, Term
 from testbed.dataplane.lower.values import Header, Indexed, Last, Next, Scalar, Struct, Text, Value, scalars_of
 
@@ -87,17 +86,8 @@ class ParserLowering(ExternLowering):
     # ---- calls ----
 
     def apply_parser(self, node: ast.Call, call: Invocation) -> None:
-        instance = None if call.receiver is None else self.instance(call.receiver)
-        if instance is None:
-            assert isinstance(call.callee, ast.Parser)
-            name = control_plane_name(self.frame.prefix, call.callee)
-            made = Invocation(CallKind.CONSTRUCTOR, name, call.callee, None, call.type_arguments, (), call.result)
-            found = make(self.context, self.frame, name, made, node.span)
-            assert isinstance(found, BlockInstance)
-            instance = found
-        assert isinstance(instance, BlockInstance)
+        instance, passed = self.applied(node, call)
         frame = self._frame_of(instance)
-        passed = tuple(one for one in call.passed)
         outs = self.bind(frame, passed, node.span)
         scope = Scope(Label())
         self._paths.append(instance.name.rpartition(".")[2])

@@ -1,6 +1,9 @@
-"""Statements: conditions, switches, loops that are unrolled, declarations, and the ways out."""
+"""Statements: conditions, switches, loops (unrolled where they can be), declarations, and the ways out."""
+
+from collections.abc import Mapping
 
 from testbed.dataplane import ast, types
+from testbed.dataplane.checked import Value as Constant
 from testbed.dataplane.lower import terms
 from testbed.dataplane.lower.calls import CallLowering, Scope
 from testbed.dataplane.lower.code import Branch, Label
@@ -8,7 +11,7 @@ from testbed.dataplane.lower.context import Context, children, refused
 from testbed.dataplane.lower.frames import Frame
 from testbed.dataplane.lower.values import Elements, Scalar, Stack, Value, headers_of
 
-MAX_TURNS = 1024  # of one loop: more would fill the switch rather than run in it
+MAX_TURNS = 1024  # of a loop that is unrolled: more would fill the switch rather than run in it
 
 
 class StatementLowering(CallLowering):
@@ -86,7 +89,11 @@ class StatementLowering(CallLowering):
 
     def _assignment(self, node: ast.Assign) -> None:
         place = self.place(node.target)
-        self.assign(place, self.value(node.value), node.span)
+        if isinstance(node.value, ast.Binary) and node.value.left is node.target:  # `target += x`: one target, once
+            value: Value = self.binary(node.value, place)
+        else:
+            value = self.value(node.value)
+        self.assign(place, value, node.span)
 
     def branch(self, condition: ast.Expression, otherwise: Label, wanted: bool = True) -> None:
         """Go on here if `condition` is as `wanted`, else to `otherwise`."""
@@ -208,28 +215,20 @@ class StatementLowering(CallLowering):
     # ---- loops ----
 
     def _for(self, node: ast.For) -> None:
-        variables = self._counters(node)
-        end = Label()
         before = dict(self.frame.known)
-        turns = 0
-        for one in node.initial:
-            if not isinstance(one, ast.Variable) or one not in variables:
-                self.statement(one)
-        while True:
-            holds = self.constant(node.condition)
-            if holds is None:
-                raise refused(
-                    node.condition.span,
-                    "this target unrolls loops, and how often this one runs is not known when compiling",
-                    "count with a variable of the loop that only its updates change",
-                )
-            if not holds:
-                break
-            turns += 1
-            if turns > MAX_TURNS:
-                raise refused(node.span, f"this loop runs more than {MAX_TURNS} times")
+        counters = self._counters(node)
+        turns = self._turns(node, counters)
+        if turns is None:
+            self.frame.known = before
+            self.statements(node.initial)
+            self._at_run_time(node.condition, node.body, node.updates)
+            return
+        end = Label()
+        self.statements(tuple(one for one in node.initial if one not in counters))
+        for known in turns:
+            self.frame.known = {**before, **known}
             self._turn(node.body, end)
-            self._update(node, variables)
+            self.statements(tuple(one for one in node.updates if self._counter_of(one) not in counters))
         self.mark(end)
         self.frame.known = before
 
@@ -242,40 +241,65 @@ class StatementLowering(CallLowering):
         self.scopes[-1].loops.pop()
         self.mark(following)
 
-    def _counters(self, node: ast.For) -> set[ast.Node]:
-        """The variables of the loop whose values are known in each turn; they get their first ones."""
+    def _at_run_time(self, condition: ast.Expression, body: ast.Statement, updates: tuple[ast.Statement, ...]) -> None:
+        top, end = Label(), Label()
+        before, self.may_run_again = self.may_run_again, True
+        self.mark(top)
+        self.branch(condition, end)
+        self._turn(body, end)
+        self.statements(updates)
+        self.jump(top)
+        self.mark(end)
+        self.may_run_again = before
+
+    def _counter_of(self, update: ast.Statement) -> ast.Node | None:
+        return self.checked.declaration(update.target) if isinstance(update, ast.Assign) else None
+
+    def _counters(self, node: ast.For) -> dict[ast.Node, Constant]:
+        """The variables of the loop that only its updates change, with their first values."""
         assigned = _assigned(self, node.body)
-        counters: set[ast.Node] = set()
+        counters: dict[ast.Node, Constant] = {}
         for one in node.initial:
             if isinstance(one, ast.Variable) and one.value is not None and one not in assigned:
                 value = self.constant(one.value)
                 if value is not None:
-                    counters.add(one)
-                    self.frame.known[one] = value
+                    counters[one] = self.frame.known[one] = value
         return counters
 
-    def _update(self, node: ast.For, variables: set[ast.Node]) -> None:
-        for one in node.updates:
-            target = self.checked.declaration(one.target) if isinstance(one, ast.Assign) else None
-            if not isinstance(one, ast.Assign) or target not in variables:
-                self.statement(one)
-                continue
-            assert target is not None
-            value = self.constant(one.value)
-            if value is None:
-                raise refused(one.span, "this target unrolls loops, and this value is not known when compiling")
-            self.frame.known[target] = value
+    def _turns(self, node: ast.For, counters: Mapping[ast.Node, Constant]) -> list[dict[ast.Node, Constant]] | None:
+        """The counters' values in each turn; None where they are not known when compiling, or are too many."""
+        known = dict(counters)
+        turns: list[dict[ast.Node, Constant]] = []
+        while len(turns) <= MAX_TURNS:
+            self.frame.known.update(known)
+            holds = self.constant(node.condition)
+            if holds is None:
+                return None
+            if not holds:
+                return turns
+            turns.append(dict(known))
+            for one in node.updates:
+                target = self._counter_of(one)
+                if target not in counters:
+                    continue
+                assert isinstance(one, ast.Assign)
+                assert target is not None
+                value = self.constant(one.value)
+                if value is None:
+                    return None
+                known[target] = self.frame.known[target] = value
+        return None
 
     def _for_in(self, node: ast.ForIn) -> None:
+        items = self._collection(node.collection)
+        if items is None:
+            assert isinstance(node.collection, ast.Range)
+            self._for_in_range(node, node.collection)
+            return
         end = Label()
         before = dict(self.frame.known)
-        for item in self._collection(node.collection):
-            if isinstance(node.variable, ast.Variable):
-                type_ = self.type_of(node.variable)
-                place = self.temporary(node.variable.name, type_, node.variable.span)
-                self.frame.bindings[node.variable] = place
-            else:
-                place = self.place(node.variable)
+        for item in items:
+            place = self._loop_variable(node)
             if (
                 isinstance(node.variable, ast.Variable)
                 and isinstance(item, int)
@@ -293,15 +317,42 @@ class StatementLowering(CallLowering):
         self.mark(end)
         self.frame.known = before
 
-    def _collection(self, node: ast.Expression) -> list[int | Value]:
+    def _loop_variable(self, node: ast.ForIn) -> Value:
+        if not isinstance(node.variable, ast.Variable):
+            return self.place(node.variable)
+        place = self.temporary(node.variable.name, self.type_of(node.variable), node.variable.span)
+        self.frame.bindings[node.variable] = place
+        return place
+
+    def _for_in_range(self, node: ast.ForIn, among: ast.Range) -> None:
+        """The ends are read once, and the body may change the variable: a counter apart from it tells the turns."""
+        type_ = self.type_of(node.variable)
+        span = node.span
+        counter, last = (self.temporary("tmp", type_, span) for _ in range(2))
+        self.assign(counter, self.value(among.low), among.low.span)
+        self.assign(last, self.value(among.high), among.high.span)
+        place = self._loop_variable(node)
+        top, end = Label(), Label()
+        before, self.may_run_again = self.may_run_again, True
+        self.code.append(Branch(self.compared("<=", counter, last, span), end, span))
+        self.mark(top)
+        self.assign(place, counter, span)
+        self._turn(node.body, end)
+        self.code.append(Branch(self.compared("!=", counter, last, span), end, span))
+        plain = types.plain(type_)
+        assert isinstance(plain, types.Bits)
+        following = terms.arithmetic("+", self.read(counter, span), terms.number(1, plain.width), plain)
+        self.assign(counter, Scalar(following, type_, False), span)
+        self.jump(top)
+        self.mark(end)
+        self.may_run_again = before
+
+    def _collection(self, node: ast.Expression) -> list[int | Value] | None:
+        """What is looped over; None for a range that is not known when compiling, or too long to unroll."""
         if isinstance(node, ast.Range):
             low, high = self.constant(node.low), self.constant(node.high)
-            if not isinstance(low, int) or not isinstance(high, int):
-                raise refused(
-                    node.span, "this target unrolls loops: both ends of the range must be known when compiling"
-                )
-            if high - low >= MAX_TURNS:
-                raise refused(node.span, f"this loop runs more than {MAX_TURNS} times")
+            if not isinstance(low, int) or not isinstance(high, int) or high - low >= MAX_TURNS:
+                return None
             return list(range(low, high + 1))
         value = self.value(node)
         if isinstance(value, Stack):

@@ -289,7 +289,7 @@ class TableLowering(ExternLowering):
         step = delta if isinstance(delta, int) else 1
         entries = node.entries or ()
         if all(entry.priority is None for entry in entries):
-            return list(range(len(entries)))
+            return [_annotated(entry, place) for place, entry in enumerate(entries, 1)]
         found: list[int] = []
         current = 1 + (len(entries) - 1) * step if largest_wins else 1
         for entry in entries:
@@ -339,3 +339,12 @@ class TableLowering(ExternLowering):
                     "end": shown(full if is_any else value),
                 }
         return {"match_type": "ternary", "key": shown(value), "mask": shown(mask)}
+
+
+def _annotated(entry: ast.Entry, place: int) -> int:
+    """What `@priority(N)` says, which is older than `priority = N` and where the smaller one wins; else `place`."""
+    given = ast.annotation(entry, "priority")
+    match given.expressions if given is not None else ():
+        case (ast.IntLiteral(value=value),):
+            return value
+    return place

@@ -50,6 +50,7 @@ class ControlFunction:
         if self._pipeline.start is None:
             return [*head, "}", ""]
         lines = [f"    goto {self._label(self._pipeline.start)};"]
+        heads = self._loop_heads(self._pipeline.start)
         for name in self._reachable():
             node = self._nodes[name]
             if isinstance(node, Table):
@@ -58,27 +59,50 @@ class ControlFunction:
                 body = self._conditional(node)
             else:
                 body = [*self._invoke(node.action, "NULL"), self._goto(node.next)]
+            if name in heads:
+                body = ["if (++c->progress.turns > CONTROL_TURNS)", "    goto done;", *body]
             lines += ["", f"{self._labels[name]}: {{", *(f"    {line}" for line in body), "}"]
         return [*head, *lines, "done:", "    return;", "}", ""]
 
     def _reachable(self) -> list[str]:
         order: dict[str, None] = {}
-        pending = [self._pipeline.start]
+        pending = [] if self._pipeline.start is None else [self._pipeline.start]
         while pending:
             name = pending.pop()
-            if name is None or name in order:
-                continue
-            if name not in self._nodes:
-                raise JsonError(f"{self._pipeline.name}: there is no node {name!r}")
-            order[name] = None
-            node = self._nodes[name]
-            if isinstance(node, Table):
-                pending += [*reversed(list(node.next_tables.values())), node.next]
-            elif isinstance(node, Conditional):
-                pending += [node.false_next, node.true_next]
-            else:
-                pending.append(node.next)
+            if name not in order:
+                order[name] = None
+                pending += reversed(self._following(name))
         return list(order)
+
+    def _following(self, name: str) -> list[str]:
+        """Where a node may lead."""
+        if name not in self._nodes:
+            raise JsonError(f"{self._pipeline.name}: there is no node {name!r}")
+        node = self._nodes[name]
+        if isinstance(node, Table):
+            following = [node.next, *node.next_tables.values()]
+        elif isinstance(node, Conditional):
+            following = [node.true_next, node.false_next]
+        else:
+            following = [node.next]
+        return [one for one in following if one is not None]
+
+    def _loop_heads(self, start: str) -> set[str]:
+        """Nodes that the graph comes back to, at least one of every loop."""
+        heads: set[str] = set()
+        ended: set[str] = set()
+        path = {start: iter(self._following(start))}  # of the walk, with what is still to be tried
+        while path:
+            last, following = next(reversed(path.items()))
+            name = next(following, None)
+            if name is None:
+                ended.add(last)
+                del path[last]
+            elif name in path:
+                heads.add(name)
+            elif name not in ended:
+                path[name] = iter(self._following(name))
+        return heads
 
     def _label(self, name: str) -> str:
         if name not in self._labels:

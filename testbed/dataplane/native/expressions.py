@@ -83,6 +83,10 @@ class Expressions:
             return equal if operator == "==" else f"(!{equal})"
         if self.is_boolean(left) or self.is_boolean(right):
             return f"({self.boolean(left)} {operator} {self.boolean(right)})"
+        if left.kind == right.kind == "field":
+            (a, own), (b, _) = (self.layout.field(*term.value) for term in (left, right))
+            if own.varbit:
+                return _same_bytes(a, b) if operator == "==" else f"(!{_same_bytes(a, b)})"
         (low, high), (other_low, other_high) = self.range(left), self.range(right)
         number = exact(min(low, other_low), max(high, other_high))
         a, b = self.number(left, number), self.number(right, number)
@@ -99,8 +103,7 @@ class Expressions:
         for f in header_type.fields:
             name = self.layout.field_name(header_type, f.name)
             if f.varbit:
-                same = f"memcmp({a}.{name}, {b}.{name}, {a}.{name}_bytes) == 0"
-                parts.append(f"({a}.{name}_bytes == {b}.{name}_bytes && {same})")
+                parts.append(_same_bytes(f"{a}.{name}", f"{b}.{name}"))
             elif f.bits > 128:
                 parts.append(f"wide_compare({a}.{name}, {b}.{name}) == 0")
             else:
@@ -404,6 +407,11 @@ def _given(term: Term | None) -> Term:
     if term is None:
         raise JsonError("an operation lacks an operand")
     return term
+
+
+def _same_bytes(a: str, b: str) -> str:
+    """C that tells whether two varbit fields are as long and the same."""
+    return f"({a}_bytes == {b}_bytes && memcmp({a}, {b}, {a}_bytes) == 0)"
 
 
 def _constant(term: Term) -> int:

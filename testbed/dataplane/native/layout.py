@@ -113,7 +113,7 @@ class Layout:
         return self.types.name(("type", header_type.name), header_type.name)
 
     def field_name(self, header_type: HeaderType, name: str) -> str:
-        scope = self._fields.setdefault(header_type.name, Scope("valid"))
+        scope = self._fields.setdefault(header_type.name, Scope("at", "valid"))
         return scope.name(name, name)
 
     def place(self, header: str) -> Place:

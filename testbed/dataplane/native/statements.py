@@ -285,11 +285,17 @@ def steps(primitives: Sequence[Primitive], statements: Statements) -> list[str]:
         if i in targets:
             lines.append(f"step_{i}:;")
         if p.op == "_jump":
+            if int(p.arguments[0].value) <= i:
+                statements.exits = True
+                lines += ["    if (++c->progress.turns > CONTROL_TURNS) {", "        c->progress.exited = true;"]
+                lines += ["        return;", "    }"]
             lines.append(f"    goto step_{int(p.arguments[0].value)};")
         elif p.op == "_jump_if_zero":
             if p.source:
                 lines.append(f"    {comment(str(p.source))}")
             condition = statements.expressions.boolean(p.arguments[0])
+            if int(p.arguments[1].value) <= i:
+                raise JsonError("a conditional jump backwards")
             lines += [f"    if (!{condition})", f"        goto step_{int(p.arguments[1].value)};"]
         else:
             lines += [f"    {line}" for line in statements.of(p)]

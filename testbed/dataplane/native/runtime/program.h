@@ -17,6 +17,9 @@ enum { INSTANCE_NORMAL, INSTANCE_INGRESS_CLONE, INSTANCE_EGRESS_CLONE, INSTANCE_
 /* A parser that comes back to a state this often without an end is stopped with ParserTimeout. */
 #define PARSER_TURNS 1024
 
+/* A packet that turns this often in loops of ingress and egress is sent out of them as by `exit`. */
+#define CONTROL_TURNS (1 << 20)
+
 struct register_type {
     uint32_t size;
     uint16_t bits;
@@ -68,6 +71,7 @@ struct progress {
     uint32_t length;        /* the same, then with headers that were added and removed */
     uint32_t payload;       /* offset of the bytes that were not parsed */
     uint32_t limit;         /* of the frame that leaves: truncate */
+    uint32_t turns;         /* in loops of ingress and egress */
     uint32_t clone_session;
     uint32_t clone_list, resubmit_list, recirculate_list, digest_list;
     bool clone, resubmit, recirculate, exited;

@@ -30,6 +30,7 @@ struct eventq_heap {
     struct eventq_entry *entries; /* 4-ary, smallest (at_ns, order) first */
     size_t count;
     size_t capacity;
+    bool vacant; /* the first is being fired, and its place is for what that schedules */
 };
 
 struct eventq {

@@ -161,6 +161,68 @@ static void test_events_fire_by_time_then_by_order_of_scheduling(void)
     free(all);
 }
 
+/* Events that schedule themselves and others, and cancel others, while they are fired. */
+struct restless {
+    struct event event;
+    struct restless *all;
+    struct eventq *queue;
+    int64_t at_ns; /* EVENTQ_NEVER: it is not scheduled */
+    uint64_t order;
+};
+
+enum { RESTLESS = 300 };
+
+static uint64_t restless_order, restless_fired;
+
+static void schedule_restless(struct restless *this, int64_t at_ns)
+{
+    this->at_ns = at_ns;
+    this->order = restless_order++;
+    eventq_schedule(this->queue, &this->event, at_ns);
+}
+
+static void fire_restless(struct event *event, int64_t at_ns)
+{
+    struct restless *this = CONTAINER_OF(event, struct restless, event);
+    CHECK(this->at_ns == at_ns);
+    for (int i = 0; i < RESTLESS; i++) { /* it is the first of all that are scheduled */
+        const struct restless *other = &this->all[i];
+        CHECK(other->at_ns > at_ns || (other->at_ns == at_ns && other->order >= this->order));
+    }
+    this->at_ns = EVENTQ_NEVER;
+    restless_fired++;
+    for (uint64_t changes = random_below(next_random(), 4); changes; changes--) {
+        struct restless *other = next_random() & 1 ? this : &this->all[random_below(next_random(), RESTLESS)];
+        if (other->at_ns == EVENTQ_NEVER) {
+            schedule_restless(other, at_ns + (int64_t)random_below(next_random(), 100));
+        } else if (next_random() & 1) {
+            eventq_cancel(other->queue, &other->event);
+            other->at_ns = EVENTQ_NEVER;
+        }
+    }
+}
+
+static void test_events_may_be_scheduled_and_cancelled_by_those_that_fire(void)
+{
+    struct eventq queue;
+    static struct restless all[RESTLESS];
+    eventq_init(&queue);
+    CHECK(eventq_attach(&queue, RESTLESS));
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < RESTLESS; i++) {
+            all[i] = (struct restless){{fire_restless, i % 2}, all, &queue, EVENTQ_NEVER, 0};
+            schedule_restless(&all[i], (int64_t)random_below(next_random(), 100));
+        }
+        eventq_run(&queue, INT64_MAX, 5000);
+        for (int i = 0; i < RESTLESS; i++)
+            if (all[i].at_ns != EVENTQ_NEVER)
+                eventq_cancel(&queue, &all[i].event);
+        CHECK(eventq_next_ns(&queue) == EVENTQ_NEVER);
+    }
+    CHECK(restless_fired > 50 * RESTLESS);
+    eventq_destroy(&queue);
+}
+
 /* --- link: rate and delay ------------------------------------------------------------------------------------------- */
 
 static void test_departures_are_exact_and_do_not_drift(void)
@@ -1043,14 +1105,21 @@ static void test_hostile_frames_and_headers_never_crash(void)
     for (int round = 0; round < FUZZ_ROUNDS; round++) {
         uint64_t r = next_random();
         size_t length = make_frame(frame, r & 1 ? PROTOCOL_UDP : PROTOCOL_TCP, random_below(next_random(), 1000), 0);
+        if (r & 64) { /* IPv6, whose transport has what was 20 bytes of payload */
+            store16(frame + 12, 0x86dd);
+            frame[14] = 0x60;
+            store16(frame + 18, (uint16_t)(length - 54));
+            frame[54 + 12] = 0x50;
+        }
         for (unsigned flips = r >> 8 & 7; flips; flips--)
             frame[random_below(next_random(), 80)] = (uint8_t)next_random();
         if (r & 2)
             length = random_below(next_random(), length + 1);
+        unsigned kind = r & 1 ? 5 : r & 64 ? 4 : 1;
         struct virtio_header header = {.flags = r >> 16 & 1,
-                                       .segmentation = (uint8_t)(r & 4 ? r >> 17 & 7 : r & 1 ? 5 : 1),
+                                       .segmentation = (uint8_t)(r & 4 ? r >> 17 : kind),
                                        .segment_bytes = (uint16_t)(next_random() >> (48 + (r >> 20 & 15))),
-                                       .checksum_start = (uint16_t)(r & 8 ? next_random() : 34),
+                                       .checksum_start = (uint16_t)(r & 8 ? next_random() : r & 64 ? 54 : 34),
                                        .checksum_offset = (uint16_t)(r & 16 ? next_random() : 6)};
         struct packet_list list;
         /* An exact copy on the heap, so that the sanitizer sees a read beyond the end. */
@@ -1140,6 +1209,7 @@ static void test_hostile_datagrams_never_crash_the_reader(void)
 
 static const struct test tests[] = {
     TEST(events_fire_by_time_then_by_order_of_scheduling),
+    TEST(events_may_be_scheduled_and_cancelled_by_those_that_fire),
     TEST(departures_are_exact_and_do_not_drift),
     TEST(a_late_caller_does_not_delay_later_packets),
     TEST(an_idle_link_serves_at_arrival),

@@ -58,7 +58,7 @@ static struct frame_layout super_packet(const struct virtio_header *header, cons
     if (kind == VIRTIO_SEGMENTS_TCP || (kind == VIRTIO_SEGMENTS_UDP && layout.network))
         return layout.protocol == (kind == VIRTIO_SEGMENTS_TCP ? PROTOCOL_TCP : PROTOCOL_UDP) ? layout : none;
     if ((kind != VIRTIO_SEGMENTS_TCP6 && kind != VIRTIO_SEGMENTS_UDP) || length < ETHERNET_BYTES + IPV6_BYTES ||
-        load16(frame + 12) != ETHERTYPE_IPV6)
+        load16(frame + 12) != ETHERTYPE_IPV6 || frame[ETHERNET_BYTES] >> 4 != 6)
         return none;
     layout = (struct frame_layout){
         .network = ETHERNET_BYTES,

@@ -3,8 +3,8 @@
     sudo python -m tests.bench.switch_relay [--rounds N] [--seconds S]
 
 A generator (packets.c) on one core sends over a veth pair to the subject on the other: the relay (AF_PACKET, recvmmsg,
-sendmmsg), one switch, or a path of five. Rates are read at the far end while more is offered than passes: the best of the
-rounds, which alternate, since other work on this machine only takes away. Losses are counted at 90 % of the least.
+sendmmsg), one switch, or a path of five. Rates are read at the far end while more is offered than passes: the best of
+the rounds, which alternate, since other work on this machine only takes away. Losses are counted at 90 % of the least.
 """
 
 import argparse

@@ -133,6 +133,10 @@ class TestOnInterfaces:
         assert run(["p4", "run", "l3_ecmp", "--port", "1=none0"]) == 2
         assert "port 1: interface 'none0': No such device" in capsys.readouterr().err
 
+    def test_a_port_that_no_program_can_name(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["p4", "run", "l3_ecmp", "--port", "510=lo"]) == 2
+        assert "ports are numbered from 0 to 509" in capsys.readouterr().err
+
     def test_entries_that_the_program_has_not(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         entries = tmp_path / "wrong.stf"
         entries.write_text("\nadd paths headers.ipv4.destination:0x0a080001/32 to_port(port:1)\n")

@@ -43,14 +43,13 @@ def run_switch(
     from testbed.dataplane.live import LiveSwitch
     from testbed.dataplane.programs import document_of, path_of
     from testbed.dataplane.stf import StfError, read_stf
-    from testbed.resources import shared_folder
 
     path = path_of(program)
     if path.suffix == ".json":
         document = document_of(path)
     else:
         macros = {name: value or "1" for name, _, value in (d.partition("=") for d in defines or ())}
-        compiled = compile_p4(path, macros, (*(includes or ()), shared_folder("p4")))
+        compiled = compile_p4(path, macros, includes or ())
         for warning in compiled.warnings:
             typer.echo(str(warning), err=True)
         document = compiled.json

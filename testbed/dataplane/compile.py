@@ -10,6 +10,7 @@ from testbed.dataplane.cursor import deep_trees
 from testbed.dataplane.diagnostics import Diagnostic
 from testbed.dataplane.lower.program import lower
 from testbed.dataplane.p4info import P4Info, p4info
+from testbed.resources import shared_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,11 @@ class Compiled:
 
 
 def compile_p4(path: Path, defines: Mapping[str, str] | None = None, include_dirs: Iterable[Path] = ()) -> Compiled:
-    """Compile a v1model program. Raises `P4Errors`, or `UsageError` if the file cannot be read."""
-    checked = front_end(path, defines, include_dirs)
+    """Compile a v1model program. Raises `P4Errors`, or `UsageError` if the file cannot be read.
+
+    Every program finds the files that the programs of `p4/` share, as `include/...`: last of all.
+    """
+    checked = front_end(path, defines, (*include_dirs, shared_folder("p4")))
     with deep_trees():
         lowered = lower(checked)
         info = p4info(checked, lowered)

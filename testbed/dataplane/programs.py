@@ -41,7 +41,7 @@ def path_of(name: str) -> Path:
 
 
 def document_of(path: Path) -> dict[str, Any]:
-    """A program's BMv2 JSON, compiled if it is source, which finds the include files of `p4/` as `include/...`.
+    """A program's BMv2 JSON, compiled if it is source.
 
     Raises P4Errors, JsonError, or UsageError if it cannot be read.
     """
@@ -51,7 +51,7 @@ def document_of(path: Path) -> dict[str, Any]:
         read_json(path)
         document: dict[str, Any] = json.loads(path.read_text())
         return document
-    return compile_p4(path, include_dirs=(shared_folder("p4"),)).json
+    return compile_p4(path).json
 
 
 def facts_of(path: Path) -> Facts:

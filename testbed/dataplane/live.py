@@ -169,18 +169,7 @@ class LiveSwitch:
 
     def _join(self, source: int, target: int, index: int) -> int:
         link = self._fabric.add_link(source, target, index)
-        self._fabric.set_link(
-            link,
-            rate_bps=_RATE_BPS,
-            delay_ns=0,
-            queue_bytes=_QUEUE_BYTES,
-            jitter_ns=0,
-            reorder=False,
-            ecn=None,
-            loss=None,
-            duplicate=0.0,
-            corrupt=0.0,
-        )
+        self._fabric.set_link(link, rate_bps=_RATE_BPS, delay_ns=0, queue_bytes=_QUEUE_BYTES)
         return link
 
     def _run(self) -> None:
@@ -241,7 +230,7 @@ class _Knobs:
         self._sessions[session] = port, group
         to_port = [] if port is None else [(port, 0)]
         to_group = [] if group is None else self._groups.get(group, [])
-        self._fabric.set_session(self._switch, session, [*to_port, *to_group])
+        self._fabric.set_session(self._switch, session, [*to_group, *to_port])
 
     def set_queue_depth(self, depth: int) -> None:
         self._fabric.set_depth(self._switch, depth)

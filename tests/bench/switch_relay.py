@@ -69,18 +69,8 @@ def serve(switches: int, interfaces: list[str]) -> None:
     chain.append(ends[1])
     for cable, (first, second) in enumerate(zip(chain[::2], chain[1::2], strict=True)):
         for index, (source, target) in enumerate([(first, second), (second, first)]):
-            fabric.set_link(
-                fabric.add_link(source, target, 2 * cable + index),
-                rate_bps=LINK_BPS,
-                delay_ns=0,
-                queue_bytes=1 << 20,
-                jitter_ns=0,
-                reorder=False,
-                ecn=None,
-                loss=None,
-                duplicate=0.0,
-                corrupt=0.0,
-            )
+            link = fabric.add_link(source, target, 2 * cable + index)
+            fabric.set_link(link, rate_bps=LINK_BPS, delay_ns=0, queue_bytes=1 << 20)
     signal.signal(signal.SIGTERM, lambda *_: fabric.stop())
     thread = threading.Thread(target=lambda: (pinned(SUBJECT_CPU, PRIORITY), netcore.set_timer_slack(1), fabric.run()))
     thread.start()

@@ -67,18 +67,7 @@ def wire(path: Path) -> Iterator[Wire]:
         ports = [fabric.add_port(fd, virtio=True, host=True, switch=0, spray=False, join=False) for fd in fds]
         for index in range(2):
             link = fabric.add_link(ports[index], ports[1 - index], index)
-            fabric.set_link(
-                link,
-                rate_bps=10**11,
-                delay_ns=0,
-                queue_bytes=1 << 20,
-                jitter_ns=0,
-                reorder=False,
-                ecn=None,
-                loss=None,
-                duplicate=0.0,
-                corrupt=0.0,
-            )
+            fabric.set_link(link, rate_bps=10**11, delay_ns=0, queue_bytes=1 << 20)
         fabric.capture_start(ports[0], str(path), 65535)
         thread = threading.Thread(target=fabric.run)
         thread.start()

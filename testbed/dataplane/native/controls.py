@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from testbed.dataplane.bmv2json import ActionCall, Conditional, JsonError, Pipeline, Program, Table
 from testbed.dataplane.native.expressions import Expressions
 from testbed.dataplane.native.layout import Layout
-from testbed.dataplane.native.names import Scope, comment
+from testbed.dataplane.native.names import Scope, bare, comment
 from testbed.dataplane.native.numbers import stored
 from testbed.dataplane.native.tables import TableLayout, data_words, key_words
 
@@ -115,7 +115,7 @@ class ControlFunction:
     def _conditional(self, node: Conditional) -> list[str]:
         source = [comment(str(node.source))] if node.source else []
         condition = self._expressions.boolean(node.expression)
-        return [*source, f"if ({condition})", f"    {self._goto(node.true_next)}", self._goto(node.false_next)]
+        return [*source, f"if ({bare(condition)})", f"    {self._goto(node.true_next)}", self._goto(node.false_next)]
 
     def _invoke(self, action: int, data: str) -> list[str]:
         lines = [f"{self._actions[action]}(c, s, {data});"]

@@ -52,6 +52,8 @@ class Expressions:
         if term.kind == "bool":
             return "true" if term.value else "false"
         if not self.is_boolean(term):
+            if term.kind == "field" and self.range(term) == (0, 1):
+                return self.raw(term)[0]
             code, number = self.exact(term)
             return f"(wide_compare({code}, {WIDE.literal(0)}) != 0)" if number.wide else f"({code} != 0)"
         left, right = term.left, term.right
@@ -67,7 +69,7 @@ class Expressions:
                 condition = self.boolean(_given(term.condition))
                 return f"({condition} ? {self.boolean(_given(left))} : {self.boolean(_given(right))})"
             case "valid":
-                return f"({self.header(_given(right))[0]}.valid != 0)"
+                return f"{self.header(_given(right))[0]}.valid"
             case "valid_union":
                 return f"({self._any_valid(str(_given(right).value))})"
             case _:
@@ -326,6 +328,17 @@ class Expressions:
             return self.assigned(term, own.bits)
         code, number = self.exact(term)
         return fitted(code, number, self.range(term), own)
+
+    def plain(self, term: Term, own: Field) -> str | None:
+        """C for a number that can be stored into a field as it is; None: it takes a conversion."""
+        if own.signed or own.bits > 128 or self.is_boolean(term):
+            return None
+        low, high = self.range(term)
+        if low < 0 or high >= 1 << min(own.bits, 64):
+            return None
+        if term.kind == "hexstr":
+            return f"{term.value:#x}" if term.value > 9 else str(term.value)
+        return None if term.kind == "expression" else self.raw(term)[0]
 
     def _parameter(self, index: int) -> str:
         if index >= len(self.parameters):

@@ -8,7 +8,7 @@ from testbed.dataplane.native.controls import ControlFunction
 from testbed.dataplane.native.entry_points import digest_bytes, entry_points, verifies_checksums
 from testbed.dataplane.native.expressions import Expressions
 from testbed.dataplane.native.layout import Layout
-from testbed.dataplane.native.names import Scope, comment, string
+from testbed.dataplane.native.names import Scope, bare, comment, string
 from testbed.dataplane.native.numbers import convert, modular, stored, stored_bytes
 from testbed.dataplane.native.parsing import ParserFunction, deparser_function
 from testbed.dataplane.native.statements import Numbers, Statements, action_function, action_names
@@ -47,8 +47,6 @@ class _Generator:
             comment(f"{self._program.name}: generated from BMv2 JSON; do not edit"),
             '#include "program.h"',
             '#include "wide.h"',
-            "",
-            "struct p4_instance;",
             "",
             *self._layout.declarations(),
             *self._context(),
@@ -178,7 +176,7 @@ class _Generator:
             if verify:
                 statement = f"if ({path} != {narrowed})\n            {failed} = 1;"
             condition = expressions.boolean(c.condition) if c.condition else "true"
-            lines += [f"    if ({condition}) {{", f"        {statement}", "    }"]
+            lines += [f"    if ({bare(condition)}) {{", f"        {statement}", "    }"]
         if not lines:
             return []
         self._dereferenced |= expressions.dereferenced

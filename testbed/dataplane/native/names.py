@@ -45,6 +45,16 @@ def comment(text: str) -> str:
     return f"/* {' '.join(text.split()).replace('*/', '* /').replace('/*', '/ *')} */"
 
 
+def bare(code: str) -> str:
+    """An expression without a pair of parentheses around the whole of it."""
+    depth = 0
+    for at, character in enumerate(code):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth == 0 and at < len(code) - 1:
+            return code
+    return code[1:-1] if code.startswith("(") else code
+
+
 def string(text: str) -> str:
     """A C string literal."""
     escaped = "".join(

@@ -96,6 +96,9 @@ class Statements:
             raise JsonError("the validity of a header is assigned like a field")
         path, own = self.expressions.field(target)
         bits = kept_bits(own)
+        plain = self.expressions.plain(value, own)
+        if plain is not None:
+            return [f"{path} = {plain};"]
         return [f"{path} = {'' if bits > 128 else f'({stored(bits)})'}{self.expressions.stored(value, own)};"]
 
     def _assign_varbit(self, p: Primitive) -> list[str]:

@@ -178,35 +178,32 @@ def _table_type(program: Program, layout: TableLayout, profiles: dict[str, int],
     lines += _actions(program, table.actions, f"table_{n}_actions")
     if table.entries:
         lines += _entries(program, layout)
-    initial = "NULL"
+    initial = ""
     if table.default is not None:
         initial = f"&(const struct p4_call){{{_c_call(*_call(program, table, *table.default))}}}"
-    values = {
+    values: dict[str, str | int | bool] = {
         "kind": layout.kind,
-        "fixed": _truth(table.entries is not None),
-        "ranged": _truth(any(k.match == "range" for k in table.keys)),
-        "counted": _truth(table.counted),
-        "metered": _truth(table.meter is not None),
-        "profile": str(profiles[table.profile]) if table.profile else "-1",
-        "key_words": str(layout.key_words),
-        "key_bits": str(layout.key_bits),
-        "data_words": str(data_words(program, table.actions)),
-        "field_count": str(len(layout.fields)),
-        "fields": f"table_{n}_fields" if layout.fields else "NULL",
-        "action_count": str(len(table.actions)),
-        "actions": f"table_{n}_actions" if table.actions else "NULL",
-        "max_size": str(table.max_size),
-        "const_count": str(len(table.entries or ())),
-        "consts": f"table_{n}_entries" if table.entries else "NULL",
+        "fixed": table.entries is not None,
+        "ranged": any(k.match == "range" for k in table.keys),
+        "counted": table.counted,
+        "metered": table.meter is not None,
+        "profile": profiles[table.profile] if table.profile else -1,
+        "key_words": layout.key_words,
+        "key_bits": layout.key_bits,
+        "data_words": data_words(program, table.actions),
+        "field_count": len(layout.fields),
+        "fields": f"table_{n}_fields" if layout.fields else "",
+        "action_count": len(table.actions),
+        "actions": f"table_{n}_actions" if table.actions else "",
+        "max_size": table.max_size,
+        "const_count": len(table.entries or ()),
+        "consts": f"table_{n}_entries" if table.entries else "",
         "initial": initial,
-        "default_fixed": _truth(table.default_fixed),
-        "default_data_fixed": _truth(table.default_data_fixed),
+        "default_fixed": table.default_fixed,
+        "default_data_fixed": table.default_data_fixed,
     }
-    return [f"    {{ {comment(table.name)}", *(f"        .{k} = {v}," for k, v in values.items()), "    },"]
-
-
-def _truth(value: bool) -> str:
-    return "true" if value else "false"
+    members = (f".{name} = {'true' if value is True else value}" for name, value in values.items() if value)
+    return [f"    {{ {comment(table.name)}", *(f"        {member}," for member in members), "    },"]
 
 
 def _entries(program: Program, layout: TableLayout) -> list[str]:

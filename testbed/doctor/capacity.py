@@ -34,6 +34,7 @@ _WALL_LIMIT_S = 600.0  # an emulated machine is slow
 _ROUND_LIMIT_S = 30.0
 _START_LIMIT_S = 60.0
 _RELEASE_NS = 20_000_000
+_TIMEOUT = 19  # of a queue pair, 2 s (IBTA 9.7.6.1.3): ranks take theirs from the highest rate, and stay for the lowest
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class _Kind:
 
 
 _OVS = _Kind("ovs", 64_000_000, 14, "2ms", "128KiB")
-_NATIVE = _Kind("native", 512_000_000, 18, "100us", "1MiB")
+_NATIVE = _Kind("native", 512_000_000, 12, "100us", "1MiB")
 
 
 def capabilities(say: Callable[[str], None]) -> Capabilities:
@@ -171,6 +172,7 @@ class _Trial:
             "links": [{"rate": f"{rate_bps}bps", "delay": self._kind.delay, "queue": "4MiB"}],
             "switches": {"kind": self._kind.kind},
             "workers": {"count": 8, "placement": "spread"},
+            "transport": {"timeout": _TIMEOUT},
             "workload": {"size": self._kind.size},
             "time_dilation": 1,
         }

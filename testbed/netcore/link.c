@@ -33,8 +33,11 @@ bool link_parameters_loss(struct link_parameters *parameters, double mean, doubl
 
 bool link_init(struct link *link, struct eventq *events, struct packet_pool *pool, uint64_t seed, uint64_t index)
 {
-    *link = (struct link){
-        .events = events, .pool = pool, .service_end.fire = on_service_end, .arrival.fire = on_arrival};
+    memset(link, 0, offsetof(struct link, begun)); /* a big ring, of which only what was written is read */
+    link->events = events;
+    link->pool = pool;
+    link->service_end.fire = on_service_end;
+    link->arrival.fire = on_arrival;
     for (enum random_stream stream = 0; stream < RANDOM_STREAMS; stream++)
         link->keys[stream] = random_key(seed, stream, index);
     return eventq_attach(events, 2);

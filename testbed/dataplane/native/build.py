@@ -20,7 +20,7 @@ from testbed.errors import MachineLacks, TestbedError
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 PROGRAM_SOURCES = ("program.c", "table.c", "profile.c", "hash.c")
-EXCHANGE_SOURCES = ("exchange.c", "trials.c", "replication.c")
+TRIALS_SOURCES = ("trials.c",)
 FLAGS = (
     *("-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-tautological-compare", "-Wno-type-limits", "-fPIC"),
     "-fvisibility=hidden",
@@ -43,9 +43,9 @@ def build_program(program: Program, *, sanitize: bool = False) -> Path:
     return _build(identifier(program.name), "so", flags, (), generate(program))
 
 
-def build_exchange(*, sanitize: bool = False) -> Path:
-    """The shared object of the test switch that `Exchange` drives."""
-    return _build("exchange", "so", (*_flags(sanitize), "-shared", "-fvisibility=default"), EXCHANGE_SOURCES)
+def build_trials() -> Path:
+    """The shared object of the functions that make mutants and time a program."""
+    return _build("trials", "so", (*_flags(False), "-shared", "-fvisibility=default"), TRIALS_SOURCES)
 
 
 def cache_folder() -> Path:

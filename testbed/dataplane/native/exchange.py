@@ -1,28 +1,44 @@
-"""A switch in memory for tests: an instance of a program, multicast groups and clone sessions, fed packet by packet."""
+"""One native switch for tests: in a fabric of its own, with a cable at every port, fed under a virtual clock."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
 from testbed.dataplane.bmv2json import Program
-from testbed.dataplane.native.build import build_exchange, build_program
+from testbed.dataplane.native.build import build_program, build_trials
 from testbed.dataplane.native.control import Control
-from testbed.dataplane.native.loader import LOG, CloneSession, Frame, Replica, load_exchange, load_program
+from testbed.dataplane.native.loader import Frame, Mutant, load_program, load_trials
+from testbed.netcore import CPU_PORT, Fabric
+
+PORTS = range(CPU_PORT)
+RATE_BPS = 10**17  # serialises in no time
+QUEUE_BYTES = 1 << 24
+SETTLE_NS = 999  # less than the microsecond that programs count in
+MUTANTS_AT_ONCE = 256
 
 
 class Exchange:
-    """A context manager; `control` fills its tables. Compiles the program unless the cache has it."""
+    """A context manager; `control` fills its tables. Compiles the program unless the cache has it.
+
+    Raises ValueError for a program of another ABI version.
+    """
 
     def __init__(self, program: Program, *, seed: int = 1, sanitize: bool = False) -> None:
-        self._library = load_exchange(build_exchange(sanitize=sanitize))
-        self._object, table = load_program(build_program(program, sanitize=sanitize))
+        self._object, self._table = load_program(build_program(program, sanitize=sanitize))
+        self._fabric = Fabric(seed, virtual=True)
+        self._switch = self._fabric.add_switch(ctypes.addressof(self._table), seed)
+        self._numbers: dict[int, int] = {}  # of ports, by the index of the host's port that each leads to
+        for number in PORTS:
+            host, port = self._fabric.add_memory_port(), self._fabric.add_switch_port(self._switch, number)
+            link = self._fabric.add_link(port, host, number)
+            self._fabric.set_link(link, rate_bps=RATE_BPS, delay_ns=0, queue_bytes=QUEUE_BYTES)
+            self._numbers[host] = number
+        self._groups: dict[int, Sequence[tuple[int, int]]] = {}
+        self._sessions: dict[int, tuple[int | None, int | None]] = {}
+        self._now_ns = 0
         self.messages: list[str] = []
-        self._heard = LOG(lambda _, line: self.messages.append(line.decode(errors="replace")))
-        self._exchange = self._library.exchange_new(ctypes.byref(table), seed, self._heard)
-        if not self._exchange:
-            raise MemoryError("no memory for a switch, or a program of another ABI")
-        self.control = Control(program, table, self._library.exchange_instance(self._exchange))
+        self.control = Control(program, self._table, self._fabric.switch_instance(self._switch))
 
     def __enter__(self) -> Self:
         return self
@@ -30,58 +46,72 @@ class Exchange:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._library.exchange_destroy(self._exchange)
+        del self.control, self._fabric
 
     def set_group(self, group: int, replicas: Sequence[tuple[int, int]]) -> None:
         """Set a multicast group's copies: port and replication id of each."""
-        array = (Replica * len(replicas))(*(Replica(*replica) for replica in replicas))
-        self._checked(self._library.exchange_set_group(self._exchange, group, array, len(replicas)))
+        self._groups[group] = replicas
+        self._fabric.set_group(self._switch, group, replicas)
+        for session, (port, of) in self._sessions.items():
+            if of == group:
+                self.set_session(session, port=port, group=of)
 
     def set_session(self, session: int, *, port: int | None = None, group: int | None = None) -> None:
         """Set where clones of a session go."""
-        config = CloneSession(port is not None, group is not None, port or 0, group or 0)
-        self._checked(self._library.exchange_set_session(self._exchange, session, ctypes.byref(config)))
+        self._sessions[session] = port, group
+        to_group = self._groups.get(group, ()) if group is not None else ()
+        to_port = () if port is None else ((port, 0),)
+        self._fabric.set_session(self._switch, session, (*to_group, *to_port))
 
     def set_queue_depth(self, depth: int) -> None:
         """Set what packets from now on find in their queue and leave behind in it."""
-        self._library.exchange_set_depth(self._exchange, depth)
+        self._fabric.set_depth(self._switch, depth)
 
     def inject(self, port: int, frame: bytes, now_ns: int = 0) -> list[tuple[int, bytes]]:
-        """Carry a frame to its end; port and bytes of each packet that left, in order."""
-        self._checked(self._library.exchange_inject(self._exchange, port, frame, len(frame), now_ns))
-        outputs = [
-            self._library.exchange_output(self._exchange, i)
-            for i in range(self._library.exchange_output_count(self._exchange))
-        ]
-        packets = [(o.port, ctypes.string_at(o.data, o.length)) for o in outputs]
-        self._library.exchange_forget(self._exchange)
-        return packets
+        """Carry a frame to its end; port and bytes of each packet that left, in order, those to the CPU last.
+
+        now_ns: when it comes, unless that is past.
+        """
+        self._carry(port, frame, now_ns)
+        packets = [(self._numbers[host], sent) for host, _, sent in self._fabric.taken()]
+        self.messages += self._fabric.messages(self._switch)
+        return packets + [(CPU_PORT, sent) for _, _, sent in self._fabric.punted()]
+
+    def _carry(self, port: int, frame: bytes | memoryview, now_ns: int) -> None:
+        self._fabric.advance(max(now_ns, self._now_ns))
+        self._fabric.inject(self._switch, port, frame)
+        self._now_ns = max(now_ns, self._now_ns) + SETTLE_NS
+        self._fabric.advance(self._now_ns)
 
     @property
-    def digests(self) -> int:
-        """How many digests were sent."""
-        return int(self._library.exchange_digest_count(self._exchange))
-
-    @property
-    def stopped(self) -> int:
-        """How many packets came round so often that they were stopped."""
-        return int(self._library.exchange_stopped_count(self._exchange))
+    def counters(self) -> Mapping[str, int]:
+        """As `Fabric.switch_counters` has them."""
+        return self._fabric.switch_counters(self._switch)
 
     def fuzz(self, frames: Sequence[tuple[int, bytes]], count: int, seed: int) -> None:
         """Inject that many mutants of the frames."""
-        array = _frames(frames)
-        self._checked(self._library.exchange_fuzz(self._exchange, array, len(frames), count, seed))
+        for port, frame in _mutants(frames, count, seed):
+            self._carry(port, frame, 0)
+            self._fabric.taken()
+            self._fabric.punted()
 
     def bench(self, frames: Sequence[tuple[int, bytes]], count: int) -> int:
-        """Forward copies of the frames that many times in memory; ns of CPU time."""
-        taken = int(self._library.exchange_bench(self._exchange, _frames(frames), len(frames), count))
-        self._checked(taken > 0)
+        """Have the program alone forward copies of the frames that many times; ns of CPU time."""
+        trials, instance = load_trials(build_trials()), self._fabric.switch_instance(self._switch)
+        taken = int(trials.trials_bench(ctypes.byref(self._table), instance, _frames(frames), len(frames), count))
+        if not taken:
+            raise MemoryError("no memory for packets")
         return taken
 
-    @staticmethod
-    def _checked(done: bool) -> None:
-        if not done:
-            raise MemoryError("no memory for a packet")
+
+def _mutants(frames: Sequence[tuple[int, bytes]], count: int, seed: int) -> Iterator[tuple[int, memoryview]]:
+    trials, array, state = load_trials(build_trials()), _frames(frames), ctypes.c_uint64(seed)
+    mutants = (Mutant * MUTANTS_AT_ONCE)()
+    for start in range(0, count, MUTANTS_AT_ONCE):
+        number = min(MUTANTS_AT_ONCE, count - start)
+        trials.trials_mutate(array, len(frames), ctypes.byref(state), mutants, number)
+        for mutant in mutants[:number]:
+            yield mutant.port, memoryview(mutant.data)[: mutant.length]
 
 
 def _frames(frames: Sequence[tuple[int, bytes]]) -> "ctypes.Array[Frame]":

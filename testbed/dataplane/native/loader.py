@@ -1,17 +1,14 @@
-"""The ABI of `runtime/abi.h` and the functions of `runtime/exchange.h`, as ctypes sees them."""
+"""The ABI of `runtime/abi.h` and the functions of `runtime/trials.h`, as ctypes sees them."""
 
 import ctypes
 from ctypes import (
     POINTER,
-    c_bool,
     c_char_p,
     c_double,
     c_int,
     c_int32,
-    c_int64,
     c_size_t,
     c_ubyte,
-    c_uint16,
     c_uint32,
     c_uint64,
     c_void_p,
@@ -20,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ABI_VERSION = 2
+MUTANT_BYTES = 4096
 STATUS = ("ok", "no memory", "not found", "exists already", "full", "fixed by the program", "invalid")
 
 
@@ -96,23 +94,12 @@ class ProgramTable(ctypes.Structure):
     )
 
 
-class Replica(ctypes.Structure):
-    _fields_ = (("port", c_uint32), ("rid", c_uint16))
-
-
-class CloneSession(ctypes.Structure):
-    _fields_ = (("to_port", c_bool), ("to_group", c_bool), ("port", c_uint32), ("group", c_uint16))
-
-
-class Output(ctypes.Structure):
-    _fields_ = (("port", c_uint32), ("length", c_uint32), ("data", POINTER(c_ubyte)))
-
-
 class Frame(ctypes.Structure):
     _fields_ = (("port", c_uint32), ("length", c_uint32), ("data", c_char_p))
 
 
-LOG = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+class Mutant(ctypes.Structure):
+    _fields_ = (("port", c_uint32), ("length", c_uint32), ("data", c_ubyte * MUTANT_BYTES))
 
 
 def load_program(path: Path) -> tuple[ctypes.CDLL, ProgramTable]:
@@ -121,25 +108,12 @@ def load_program(path: Path) -> tuple[ctypes.CDLL, ProgramTable]:
     return library, ProgramTable.in_dll(library, "p4_program")
 
 
-def load_exchange(path: Path) -> ctypes.CDLL:
-    """The shared object of the test switch, with the types of its functions."""
+def load_trials(path: Path) -> ctypes.CDLL:
+    """The shared object of the trials, with the types of its functions."""
     library = ctypes.CDLL(str(path))
-    for name, result, arguments in (
-        ("exchange_new", c_void_p, (POINTER(ProgramTable), c_uint64, LOG)),
-        ("exchange_destroy", None, (c_void_p,)),
-        ("exchange_instance", c_void_p, (c_void_p,)),
-        ("exchange_set_group", c_bool, (c_void_p, c_uint16, POINTER(Replica), c_uint32)),
-        ("exchange_set_session", c_bool, (c_void_p, c_uint16, POINTER(CloneSession))),
-        ("exchange_set_depth", None, (c_void_p, c_uint32)),
-        ("exchange_inject", c_bool, (c_void_p, c_uint32, c_char_p, c_uint32, c_int64)),
-        ("exchange_output_count", c_uint32, (c_void_p,)),
-        ("exchange_output", Output, (c_void_p, c_uint32)),
-        ("exchange_digest_count", c_uint64, (c_void_p,)),
-        ("exchange_stopped_count", c_uint64, (c_void_p,)),
-        ("exchange_forget", None, (c_void_p,)),
-        ("exchange_fuzz", c_bool, (c_void_p, POINTER(Frame), c_uint32, c_uint64, c_uint64)),
-        ("exchange_bench", c_uint64, (c_void_p, POINTER(Frame), c_uint32, c_uint64)),
-    ):
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
+    frames = (POINTER(Frame), c_uint32)
+    library.trials_mutate.restype = None
+    library.trials_mutate.argtypes = (*frames, POINTER(c_uint64), POINTER(Mutant), c_uint32)
+    library.trials_bench.restype = c_uint64
+    library.trials_bench.argtypes = (POINTER(ProgramTable), c_void_p, *frames, c_uint64)
     return library

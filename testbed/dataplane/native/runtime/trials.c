@@ -1,12 +1,11 @@
-/* Many packets through an exchange: mutants of given frames, and copies of them against the clock. */
+/* Trials of a program: mutants of given frames, and copies of them against the clock. */
 #define _POSIX_C_SOURCE 199309L /* clock_gettime */
-#include "exchange.h"
+#include "trials.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define MUTANT_BYTES 4096
 #define MUTATIONS 8
 #define RING 256 /* packets in memory at once: a switch's working set, not one hot cache line */
 
@@ -23,7 +22,7 @@ static uint32_t below(uint64_t *state, uint32_t limit)
     return limit ? (uint32_t)(draw(state) % limit) : 0;
 }
 
-static uint32_t mutate(uint64_t *state, uint8_t *frame, uint32_t length, const struct exchange_frame *other)
+static uint32_t mutate(uint64_t *state, uint8_t *frame, uint32_t length, const struct trial_frame *other)
 {
     static const uint8_t odd[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
     uint32_t at = below(state, length), more = below(state, 64);
@@ -61,22 +60,19 @@ static uint32_t mutate(uint64_t *state, uint8_t *frame, uint32_t length, const s
     }
 }
 
-bool exchange_fuzz(struct exchange *exchange, const struct exchange_frame *frames, uint32_t frame_count, uint64_t count,
-                   uint64_t seed)
+void trials_mutate(const struct trial_frame *frames, uint32_t frame_count, uint64_t *state, struct mutant *mutants,
+                   uint32_t count)
 {
-    uint8_t frame[MUTANT_BYTES];
-    for (uint64_t i = 0; i < count; i++) {
-        const struct exchange_frame *base = &frames[below(&seed, frame_count)];
+    for (struct mutant *mutant = mutants; mutant < mutants + count; mutant++) {
+        const struct trial_frame *base = &frames[below(state, frame_count)];
         uint32_t length = base->length < MUTANT_BYTES ? base->length : MUTANT_BYTES;
         if (length)
-            memcpy(frame, base->data, length);
-        for (uint32_t k = below(&seed, MUTATIONS) + 1; k > 0; k--)
-            length = mutate(&seed, frame, length, &frames[below(&seed, frame_count)]);
-        if (!exchange_inject(exchange, base->port, frame, length, (int64_t)i * 1000))
-            return false;
-        exchange_forget(exchange);
+            memcpy(mutant->data, base->data, length);
+        for (uint32_t k = below(state, MUTATIONS) + 1; k > 0; k--)
+            length = mutate(state, mutant->data, length, &frames[below(state, frame_count)]);
+        mutant->port = base->port;
+        mutant->length = length;
     }
-    return true;
 }
 
 static uint64_t cpu_ns(void)
@@ -86,10 +82,9 @@ static uint64_t cpu_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-uint64_t exchange_bench(struct exchange *exchange, const struct exchange_frame *frames, uint32_t frame_count, uint64_t count)
+uint64_t trials_bench(const struct p4_program *program, struct p4_instance *instance, const struct trial_frame *frames,
+                      uint32_t frame_count, uint64_t count)
 {
-    const struct p4_program *program = exchange_program(exchange);
-    struct p4_instance *instance = exchange_instance(exchange);
     uint32_t longest = 0;
     for (uint32_t i = 0; i < frame_count; i++)
         longest = frames[i].length > longest ? frames[i].length : longest;
@@ -100,7 +95,7 @@ uint64_t exchange_bench(struct exchange *exchange, const struct exchange_frame *
     if (buffers && contexts) {
         uint64_t start = cpu_ns();
         for (uint64_t i = 0, next = 0; i < count; i++) {
-            const struct exchange_frame *frame = &frames[next];
+            const struct trial_frame *frame = &frames[next];
             next = next + 1 < frame_count ? next + 1 : 0;
             struct p4_packet packet = {buffers + i % RING * buffer_bytes + program->headroom_bytes, frame->length,
                                        program->headroom_bytes, contexts + i % RING * context_bytes};

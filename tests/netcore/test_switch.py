@@ -1,0 +1,379 @@
+"""A native switch in a fabric under a virtual clock: every fate of a packet through real queues; books that balance.
+
+The program notes in the packet what its egress was told. Cables carry 1 Gb/s and take 1 us, so that a frame of 101 B,
+125 B on the wire, serialises in exactly 1 us.
+"""
+
+import ctypes
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+import pytest
+
+from testbed.dataplane.bmv2json import program_of
+from testbed.dataplane.compile import compile_p4
+from testbed.dataplane.native.build import build_program
+from testbed.dataplane.native.loader import ProgramTable, load_program
+from testbed.netcore import CPU_PORT, Fabric
+
+PORTS = 4
+RATE_BPS, DELAY_NS, QUEUE_BYTES = 10**9, 1000, 100_000
+FRAME_BYTES, FRAME_NS = 101, 1000
+NOTE_BYTES = 22
+NORMAL, INGRESS_CLONE, EGRESS_CLONE, RECIRCULATED, REPLICATED, RESUBMITTED = 0, 1, 2, 4, 5, 6
+SWITCH_DROPS = ("dropped_program", "dropped_port", "dropped_passes", "dropped_memory", "dropped_punt")
+LINK_DROPS = ("dropped_queue", "dropped_loss", "dropped_down")
+
+
+class What(IntEnum):
+    """As in fates.p4."""
+
+    UNICAST = 0
+    DROP = 1
+    MULTICAST = 2
+    CLONE_INGRESS = 3
+    CLONE_EGRESS = 4
+    RESUBMIT = 5
+    RECIRCULATE = 6
+    DIGEST = 7
+    TRUNCATE = 8
+    DROP_AT_EGRESS = 9
+    GROW = 10
+    SHRINK = 11
+    LOG = 12
+
+
+@dataclass(frozen=True)
+class Came:
+    """A frame that came out: where, when, and what egress noted in it."""
+
+    port: int
+    at_ns: int
+    frame: bytes
+
+    def _number(self, at: int, size: int) -> int:
+        return int.from_bytes(self.frame[at : at + size], "big")
+
+    instance = property(lambda self: self._number(4, 1))
+    rid = property(lambda self: self._number(5, 1))
+    depths = property(lambda self: (self._number(6, 4), self._number(10, 4)))
+    waited_us = property(lambda self: self._number(14, 4))
+    length = property(lambda self: self._number(18, 4))
+    rest = property(lambda self: self.frame[NOTE_BYTES:])
+
+
+def frame(what: What, argument: int = 0, port: int = 1, priority: int = 0, size: int = FRAME_BYTES) -> bytes:
+    return bytes([what, argument, port, priority]).ljust(NOTE_BYTES, b"\0") + bytes(
+        i % 251 for i in range(size - NOTE_BYTES)
+    )
+
+
+class Star:
+    """One switch with a host at each of its ports."""
+
+    def __init__(self, table: ProgramTable, *, virtual: bool = True) -> None:
+        self.fabric = Fabric(1, virtual=virtual)
+        self.switch = self.fabric.add_switch(ctypes.addressof(table), 1)
+        self.hosts, self.ports = [], []
+        self.now_ns = 0
+        for number in range(PORTS):
+            host, port = self.fabric.add_memory_port(), self.fabric.add_switch_port(self.switch, number)
+            self.hosts.append(host)
+            self.ports.append(port)
+            for index, (source, target) in enumerate(((host, port), (port, host))):
+                link = self.fabric.add_link(source, target, 2 * number + index)
+                self.fabric.set_link(link, rate_bps=RATE_BPS, delay_ns=DELAY_NS, queue_bytes=QUEUE_BYTES)
+
+    def set_rate(self, port: int, rate_bps: int, queue_bytes: int = QUEUE_BYTES) -> None:
+        """Of the cable from a port of the switch to its host."""
+        self.fabric.set_link(2 * port + 1, rate_bps=rate_bps, delay_ns=DELAY_NS, queue_bytes=queue_bytes)
+
+    def send(self, *frames: bytes, source: int = 0) -> list[Came]:
+        """What comes of frames that a host sends back to back."""
+        for each in frames:
+            self.fabric.send(self.hosts[source], each)
+        return self.settle()
+
+    def settle(self) -> list[Came]:
+        self.now_ns += 10**9
+        self.fabric.advance(self.now_ns)
+        return [Came(self.hosts.index(host), at, sent) for host, at, sent in self.fabric.taken()]
+
+    def counters(self) -> dict[str, int]:
+        return self.fabric.switch_counters(self.switch)
+
+    def check_books(self) -> None:
+        """Sent + duplicated + injected = received + drops + punted, as nothing is under way."""
+        links, of = [all_ for all_, _, _ in self.fabric.counters()], self.counters()
+        came_in = sum(link["entered"] for link in links[::2]) + of["injected"] + of["duplicated"]
+        lost = sum(of[drop] for drop in SWITCH_DROPS) + sum(link[drop] for link in links for drop in LINK_DROPS)
+        assert came_in == sum(link["packets"] for link in links[1::2]) + lost + of["punted"]
+        assert all(link["in_flight"] == 0 for link in links)
+
+
+@pytest.fixture(scope="module")
+def table() -> ProgramTable:
+    compiled = compile_p4(Path(__file__).with_name("fates.p4"))
+    return load_program(build_program(program_of(json.loads(json.dumps(compiled.json)), "fates")))[1]
+
+
+@pytest.fixture
+def star(table: ProgramTable) -> Iterator[Star]:
+    star = Star(table)
+    yield star
+    star.check_books()
+
+
+def test_a_switch_takes_no_time_and_cables_take_theirs(star: Star) -> None:
+    came = star.send(frame(What.UNICAST), frame(What.UNICAST, port=2), frame(What.UNICAST))
+    first = 2 * FRAME_NS + 2 * DELAY_NS
+    assert [(c.port, c.at_ns) for c in came] == [(1, first), (2, first + FRAME_NS), (1, first + 2 * FRAME_NS)]
+    assert {(c.instance, c.rid, c.depths, c.waited_us, c.length) for c in came} == {(NORMAL, 0, (0, 0), 0, FRAME_BYTES)}
+    assert {c.rest for c in came} == {frame(What.UNICAST)[NOTE_BYTES:]}
+
+
+def test_queues_tell_bytes_and_times(star: Star) -> None:
+    """At a tenth of the rate four packets come while the first is served: the last finds two, and leaves none."""
+    star.set_rate(1, RATE_BPS // 10)
+    came = star.send(*[frame(What.UNICAST)] * 4)
+    assert [c.depths for c in came] == [(0, 0), (0, 202), (101, 101), (202, 0)]
+    assert [c.waited_us for c in came] == [0, 9, 18, 27]
+    assert [c.at_ns - came[0].at_ns for c in came] == [0, 10_000, 20_000, 30_000]
+
+
+def test_a_larger_priority_overtakes(star: Star) -> None:
+    star.set_rate(1, RATE_BPS // 10)
+    came = star.send(*(frame(What.UNICAST, argument=i, priority=p) for i, p in enumerate((0, 0, 7, 3))))
+    assert [c.frame[1] for c in came] == [0, 2, 3, 1]
+    assert [c.depths for c in came] == [(0, 0)] * 4  # each waits in a queue of its own
+
+
+def test_weights_share_the_link(star: Star) -> None:
+    star.set_rate(1, RATE_BPS // 100, queue_bytes=10**6)
+    star.fabric.configure_switch(star.switch, scheduler=(1, 3, 1, 1, 1, 1, 1, 1))
+    came = star.send(*(frame(What.UNICAST, priority=i % 2, size=1501) for i in range(120)))
+    assert sum(c.frame[3] for c in came[:60]) in range(43, 48)
+
+
+def test_drops_of_the_program_in_either_pipeline(star: Star) -> None:
+    assert star.send(frame(What.DROP), frame(What.DROP_AT_EGRESS), frame(What.UNICAST, port=77)) == []
+    counters = star.counters()
+    assert (counters["received"], counters["dropped_program"], counters["dropped_port"]) == (3, 2, 1)
+
+
+def test_multicast(star: Star) -> None:
+    star.fabric.set_group(star.switch, 5, [(1, 11), (2, 12), (2, 13), (3, 14)])
+    came = star.send(frame(What.MULTICAST, argument=5), frame(What.MULTICAST, argument=6))
+    assert sorted((c.port, c.rid) for c in came) == [(1, 11), (2, 12), (2, 13), (3, 14)]
+    assert {c.instance for c in came} == {REPLICATED}
+    assert [c.depths for c in came if c.port == 2] == [(0, 0), (0, 0)]
+    counters = star.counters()
+    assert (counters["duplicated"], counters["dropped_program"]) == (3, 1)  # group 6 is none
+
+
+def test_clones_of_ingress_are_of_the_packet_as_it_came(star: Star) -> None:
+    star.fabric.set_session(star.switch, 4, [(2, 0), (3, 9)])
+    came = star.send(frame(What.CLONE_INGRESS, argument=4), frame(What.CLONE_INGRESS, argument=8))
+    assert [(c.port, c.instance, c.rid) for c in came] == [
+        (2, INGRESS_CLONE, 0),
+        (3, INGRESS_CLONE, 9),
+        (1, NORMAL, 0),
+        (1, NORMAL, 0),
+    ]
+    assert star.counters()["duplicated"] == 2
+
+
+def test_clones_of_egress_are_of_the_packet_as_it_leaves(star: Star) -> None:
+    star.fabric.set_session(star.switch, 4, [(1, 0), (3, 7)])
+    came = star.send(frame(What.CLONE_EGRESS, argument=4))
+    assert sorted((c.port, c.instance, c.rid) for c in came) == [
+        (1, NORMAL, 0),
+        (1, EGRESS_CLONE, 0),
+        (3, EGRESS_CLONE, 7),
+    ]
+
+
+def test_resubmitting_keeps_what_is_asked_for(star: Star) -> None:
+    (came,) = star.send(frame(What.RESUBMIT, argument=3))
+    assert (came.port, came.instance, came.at_ns) == (1, NORMAL, 2 * FRAME_NS + 2 * DELAY_NS)
+
+
+def test_recirculating_passes_the_whole_switch_each_time(star: Star) -> None:
+    """8 bytes more each time, which the next parser takes for payload, beyond any headroom that the packet had."""
+    (came,) = star.send(frame(What.RECIRCULATE, argument=40))
+    assert (came.port, came.instance, came.length) == (1, NORMAL, FRAME_BYTES + 40 * 8)
+    assert came.rest == bytes(40 * 8) + frame(What.UNICAST)[NOTE_BYTES:]
+
+
+def test_packets_that_would_come_round_for_ever_are_stopped(star: Star) -> None:
+    assert star.send(frame(What.RECIRCULATE, argument=255)) == []
+    assert star.counters()["dropped_passes"] == 1
+    assert len(star.send(frame(What.UNICAST))) == 1
+
+
+def test_digests_are_kept_up_to_a_limit(star: Star) -> None:
+    star.send(*(frame(What.DIGEST, argument=i % 256) for i in range(5000)))
+    digests, counters = star.fabric.digests(star.switch), star.counters()
+    assert digests[:2] == [(digests[0][0], bytes([0, 0, 0])), (digests[0][0], bytes([1, 0, 0]))]
+    assert (counters["digests"], len(digests) + counters["lost_digests"]) == (5000, 5000)
+    assert counters["lost_digests"] > 0
+    assert star.fabric.digests(star.switch) == []
+
+
+def test_messages(star: Star) -> None:
+    star.send(frame(What.LOG, argument=42))
+    assert star.fabric.messages(star.switch) == ["argument 42"]
+
+
+def test_a_packet_takes_the_room_that_it_will_have(star: Star) -> None:
+    """Cut to 40 B, grown by 8, shrunk by 8: what those behind find in the queue."""
+    star.set_rate(1, RATE_BPS // 100)
+    kinds = (What.UNICAST, What.TRUNCATE, What.GROW, What.SHRINK, What.UNICAST)
+    came = star.send(*(frame(kind, argument=40) for kind in kinds))
+    assert [c.depths[0] for c in came] == [0, 0, 40, 149, 242]
+    assert [len(c.frame) for c in came] == [101, 40, 109, 93, 101]
+
+
+def test_the_queue_is_bounded_to_the_byte(star: Star) -> None:
+    star.set_rate(1, RATE_BPS // 1000, queue_bytes=3 * FRAME_BYTES)
+    assert len(star.send(*[frame(What.UNICAST)] * 9)) == 4  # one is served
+    assert star.fabric.counters()[3][0]["dropped_queue"] == 5
+
+
+def test_the_cpu_port(star: Star) -> None:
+    assert star.send(frame(What.UNICAST, port=255), source=2) == []
+    ((switch, port, sent),) = star.fabric.punted()
+    came = Came(CPU_PORT, 0, sent)
+    assert (switch, port, came.instance, came.length, came.rest) == (
+        star.switch,
+        2,
+        NORMAL,
+        101,
+        frame(What.UNICAST)[22:],
+    )
+    star.send(*[frame(What.UNICAST, port=255)] * 5000)
+    counters = star.counters()
+    assert counters["punted"] - 1 == len(star.fabric.punted())
+    assert counters["punted"] + counters["dropped_punt"] == 5001
+    assert counters["dropped_punt"] > 0
+
+
+def test_packets_of_the_control_plane(star: Star) -> None:
+    star.fabric.inject(star.switch, 300, frame(What.UNICAST, port=255))
+    star.fabric.send_out(star.switch, 3, b"past the program")
+    (came,) = star.settle()
+    assert (came.port, came.frame) == (3, b"past the program")
+    assert [port for _, port, _ in star.fabric.punted()] == [300]
+    assert star.counters()["injected"] == 2
+    with pytest.raises(KeyError, match="no port 9"):
+        star.fabric.send_out(star.switch, 9, b"")
+
+
+def test_job_packets_are_counted_apart(star: Star) -> None:
+    star.fabric.set_job(4791, 5000, 5999)
+    star.send(frame(What.DROP))
+    assert (star.counters()["dropped_program"], star.counters()["job_dropped_program"]) == (1, 0)
+
+
+def test_any_bytes_do_no_harm_to_the_books(star: Star) -> None:
+    star.fabric.set_group(star.switch, 1, [(0, 1), (1, 2), (3, 3)])
+    star.fabric.set_session(star.switch, 1, [(2, 0)])
+    star.fabric.send_out(star.switch, 0, b"")
+    for size in range(60):
+        star.send(*(bytes([what, 1, 1, 0])[:size].ljust(size, b"\1") for what in range(14)))
+    star.fabric.punted()
+
+
+class TestHolding:
+    """The loop under the monotonic clock."""
+
+    @pytest.fixture
+    def running(self, table: ProgramTable) -> Iterator[Star]:
+        star = Star(table, virtual=False)
+        thread = threading.Thread(target=star.fabric.run)
+        thread.start()
+        yield star
+        star.fabric.stop()
+        thread.join(10)
+        assert not thread.is_alive()
+
+    @staticmethod
+    def arrived(star: Star, count: int) -> Sequence[tuple[int, int, bytes]]:
+        taken: list[tuple[int, int, bytes]] = []
+        limit = threading.Event()
+        for _ in range(500):
+            taken += star.fabric.taken()
+            if len(taken) >= count:
+                break
+            limit.wait(0.01)
+        return taken
+
+    def test_nothing_moves_while_it_is_held(self, running: Star) -> None:
+        fabric = running.fabric
+        fabric.hold()
+        fabric.send(running.hosts[0], frame(What.UNICAST))
+        assert fabric.taken() == []
+        with pytest.raises(RuntimeError, match="holds the fabric already"):
+            fabric.hold()
+        fabric.release()
+        assert len(self.arrived(running, 1)) == 1
+        with pytest.raises(RuntimeError, match="does not hold"):
+            fabric.release()
+
+    def test_another_thread_waits(self, running: Star) -> None:
+        fabric, order = running.fabric, []
+
+        def other() -> None:
+            fabric.switch_counters(running.switch)
+            order.append("counted")
+            fabric.hold()
+            fabric.release()
+
+        fabric.hold()
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join(0.05)
+        order.append("released")
+        fabric.release()
+        thread.join(10)
+        assert order == ["released", "counted"]
+
+    def test_it_may_be_stopped_while_it_is_held(self, running: Star) -> None:
+        running.fabric.hold()
+        running.fabric.stop()
+        running.fabric.release()
+
+    def test_whatever_is_not_running_can_be_held(self, table: ProgramTable) -> None:
+        star = Star(table)
+        star.fabric.hold()
+        with pytest.raises(RuntimeError, match="not held"):
+            star.fabric.advance(1)
+        star.fabric.release()
+        assert star.send(frame(What.UNICAST))
+
+
+def test_what_is_refused(table: ProgramTable) -> None:
+    star = Star(table)
+    fabric, switch = star.fabric, star.switch
+    with pytest.raises(ValueError, match="numbered below"):
+        fabric.add_switch_port(switch, CPU_PORT)
+    with pytest.raises(ValueError, match="each once"):
+        fabric.add_switch_port(switch, 0)
+    with pytest.raises(IndexError, match="no switch 7"):
+        fabric.switch_counters(7)
+    with pytest.raises(ValueError, match="weights"):
+        fabric.configure_switch(switch, scheduler=(1, 2))
+    with pytest.raises(ValueError, match="memory port"):
+        fabric.send(star.ports[0], b"")
+    with pytest.raises(RuntimeError, match="advanced, not run"):
+        fabric.run()
+    fabric.advance(10)
+    with pytest.raises(ValueError, match="10 ns already"):
+        fabric.advance(9)
+    other = (ctypes.c_uint32 * 64)(999)
+    with pytest.raises(ValueError, match="ABI"):
+        fabric.add_switch(ctypes.addressof(other), 1)

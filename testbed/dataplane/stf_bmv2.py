@@ -126,12 +126,15 @@ def _settle(process: "subprocess.Popen[bytes]", log: Path) -> None:
 
 
 def _activity(pid: int) -> object:
-    """What differs from call to call while threads run; never the same where one is not asleep."""
+    """What differs from call to call while threads run; never the same where one is not asleep or ends."""
     states, switches = [], []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        said = (task / "status").read_text()
-        states += re.findall(r"^State:\s+(\w)", said, re.MULTILINE)
-        switches.append(re.findall(r"ctxt_switches:\s+(\d+)", said))
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            said = (task / "status").read_text()
+            states += re.findall(r"^State:\s+(\w)", said, re.MULTILINE)
+            switches.append(re.findall(r"ctxt_switches:\s+(\d+)", said))
+    except OSError:
+        return object()
     return switches if set(states) <= {"S"} else object()
 
 
@@ -275,7 +278,7 @@ class _Commands:
     @staticmethod
     def counter(check: CheckCounter, said: str) -> int:
         """The number in the answer to that command."""
-        found: Mapping[str, str] = {m[1]: m[2] for m in re.finditer(r"(packets|bytes)=(\d+)", said)}
+        found: Mapping[str, str] = {m[2]: m[1] for m in re.finditer(r"(\d+) (bytes|packets)", said)}
         if check.unit not in found:
             raise RunFailed(f"simple_switch_CLI: no {check.unit} in {said.strip()!r}")
         return int(found[check.unit])

@@ -1,13 +1,12 @@
 """Packet tests and mutated packets under the address and undefined-behaviour sanitizers, in a process of their own."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
+from tests.sanitizers import environment, prelude
 
 _RUN = """
 import json, sys
@@ -29,20 +28,11 @@ print("clean")
 def assert_clean(names: Sequence[str], folder: Path, mutants: int) -> None:
     """Each `NAME.json` passes `NAME.stf`, and that many mutants of its packets do no harm."""
     done = subprocess.run(
-        [sys.executable, "-c", _RUN, json.dumps(names), str(folder), str(mutants)],
-        env={**os.environ, "LD_PRELOAD": _address_sanitizer(), "ASAN_OPTIONS": "detect_leaks=0"},
+        [sys.executable, "-c", prelude() + _RUN, json.dumps(names), str(folder), str(mutants)],
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=280,
         check=False,
     )
     assert done.stdout == "clean\n", done.stderr[-3000:]
-
-
-def _address_sanitizer() -> str:
-    compiler = os.environ.get("CC") or "cc"
-    command = [compiler, "-print-file-name=libasan.so"]
-    path = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
-    if not Path(path).is_absolute():
-        pytest.skip(f"{compiler} has no shared address sanitizer")
-    return path

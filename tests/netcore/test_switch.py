@@ -6,6 +6,8 @@ The program notes in the packet what its egress was told. Cables carry 1 Gb/s an
 
 import ctypes
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.native.build import build_program
 from testbed.dataplane.native.loader import ProgramTable, load_program
 from testbed.netcore import CPU_PORT, Fabric
+from tests.sanitizers import environment, prelude
 
 PORTS = 4
 RATE_BPS, DELAY_NS, QUEUE_BYTES = 10**9, 1000, 100_000
@@ -377,3 +380,11 @@ def test_what_is_refused(table: ProgramTable) -> None:
     other = (ctypes.c_uint32 * 64)(999)
     with pytest.raises(ValueError, match="ABI"):
         fabric.add_switch(ctypes.addressof(other), 1)
+
+
+@pytest.mark.slow
+def test_all_of_this_under_the_sanitizers() -> None:
+    code = prelude() + f"import pytest; sys.exit(pytest.main(['-q', '-x', '-m', 'not slow', {__file__!r}]))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]

@@ -60,7 +60,7 @@ def _flags(sanitize: bool) -> tuple[str, ...]:
 def _build(name: str, kind: str, flags: Sequence[str], runtime: Sequence[str], source: str = "") -> Path:
     """What the compiler makes of files of the runtime and a generated source, unless the cache has it."""
     compiler = _compiler()
-    digest = hashlib.sha256(repr((source, _runtime_digest(), runtime, _version(compiler), flags)).encode()).hexdigest()
+    digest = hashlib.sha256(repr((source, _runtime_digest(), runtime, _identity(compiler), flags)).encode()).hexdigest()
     folder = cache_folder()
     target = folder / f"{name[:60]}-{digest[:20]}.{kind}"
     if target.exists():
@@ -100,10 +100,11 @@ def _run(command: list[str]) -> None:
         raise CompilerFailed(f"{command[0]} refused the generated C:\n{first}")
 
 
-@cache
-def _version(compiler: str) -> str:
-    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=30, check=False)
-    return done.stdout.partition("\n")[0]
+def _identity(compiler: str) -> tuple[str, int, int]:
+    """Which compiler it is, without running it: an upgrade replaces the file."""
+    path = Path(compiler).resolve()
+    found = path.stat()
+    return str(path), found.st_size, found.st_mtime_ns
 
 
 @cache

@@ -142,7 +142,7 @@ class ControlFunction:
         if table.profile:
             hit = self._member(table)
         if table.counted:
-            hit.insert(0, f"count_packet(&s->tables[{n}].counts[entry->handle], c->progress.received);")
+            hit.insert(0, "count_packet(&entry->count, c->progress.received);")
         if table.meter is not None:
             hit.insert(0, self._direct_meter(table))
         return [

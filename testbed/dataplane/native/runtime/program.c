@@ -130,7 +130,7 @@ int control_entry_count(struct p4_instance *s, uint32_t table, uint32_t handle, 
         return P4_NOT_FOUND;
     if (!s->type->tables[table].counted)
         return P4_INVALID;
-    *out = s->tables[table].counts[handle];
+    *out = table_at(&s->tables[table], handle)->count;
     return P4_OK;
 }
 
@@ -140,7 +140,7 @@ int control_entry_count_set(struct p4_instance *s, uint32_t table, uint32_t hand
         return P4_NOT_FOUND;
     if (!s->type->tables[table].counted)
         return P4_INVALID;
-    s->tables[table].counts[handle] = *count;
+    table_at(&s->tables[table], handle)->count = *count;
     return P4_OK;
 }
 

@@ -17,15 +17,10 @@ static uint64_t *high_of(const struct table *table, struct entry *entry)
     return key_of(table, entry) + table->type->key_words;
 }
 
-static struct entry *table_at(const struct table *table, uint32_t handle)
-{
-    return entry_at(table, handle, table->entry_words);
-}
-
 /* The bits of an entry's prefix, in a TABLE_LPM. */
 static uint32_t prefix_of(const struct table *table, uint32_t handle)
 {
-    return table->tuples[table_at(table, handle)->tuple].prefix;
+    return table->tuples[table->ranks[handle].tuple].prefix;
 }
 
 static void key_bit_set(uint64_t *words, unsigned bit, bool value)
@@ -151,7 +146,7 @@ void table_free(struct table *table)
     free(table->order);
     free(table->trie);
     free(table->entries);
-    free(table->counts);
+    free(table->ranks);
     free(table->meters);
     free(table->default_data);
 }
@@ -290,22 +285,25 @@ static bool in_range(const struct table *table, struct entry *entry, const uint6
 struct entry *table_ternary(const struct table *table, const uint64_t *key)
 {
     struct entry *best = NULL;
+    const struct rank *first = NULL; /* of the best */
     for (uint32_t i = 0; i < table->tuple_count; i++) {
         const struct tuple *tuple = &table->tuples[table->order[i]];
-        if (best && best->priority > tuple->max_priority)
+        if (first && first->priority > tuple->max_priority)
             break;
         uint64_t masked[MAX_KEY_WORDS];
         tuple_mask(table, tuple->mask, key, masked);
         for (uint32_t at = tuple->size ? tuple_slot(table, tuple, masked)->entry : 0; at;) {
             struct entry *entry = table_at(table, at - 1);
-            if (best && (best->priority > entry->priority ||
-                         (best->priority == entry->priority && best->serial < entry->serial)))
+            const struct rank *rank = &table->ranks[at - 1];
+            if (first && (first->priority > rank->priority ||
+                          (first->priority == rank->priority && first->serial < rank->serial)))
                 break;
             if (!table->type->ranged || in_range(table, entry, key)) {
                 best = entry;
+                first = rank;
                 break;
             }
-            at = entry->next;
+            at = rank->next;
         }
     }
     return best;
@@ -405,11 +403,11 @@ static struct entry *find_packed(const struct table *table, const struct packed 
     tuple_mask(table, packed->mask, packed->key, masked);
     for (uint32_t at = tuple_slot(table, tuple, masked)->entry; at;) {
         struct entry *entry = table_at(table, at - 1);
-        bool same = table->type->kind != TABLE_TERNARY || entry->priority == priority;
+        bool same = table->type->kind != TABLE_TERNARY || table->ranks[at - 1].priority == priority;
         if (same && !memcmp(key_of(table, entry), packed->key, bytes) &&
             (!table->type->ranged || !memcmp(high_of(table, entry), packed->high, bytes)))
             return entry;
-        at = entry->next;
+        at = table->ranks[at - 1].next;
     }
     return NULL;
 }
@@ -431,18 +429,18 @@ static int entry_new(struct table *table, uint32_t *handle)
 {
     if (table->spare) {
         *handle = table->spare - 1;
-        table->spare = table_at(table, *handle)->next;
+        table->spare = table->ranks[*handle].next;
         return P4_OK;
     }
     if (table->used == table->capacity) {
         uint32_t capacity = table->capacity ? table->capacity * 2 : FIRST_ENTRIES;
         size_t bytes = entry_bytes(table->entry_words);
-        struct p4_count *counts = table->type->counted ? realloc(table->counts, capacity * sizeof *counts) : NULL;
-        table->counts = counts ? counts : table->counts;
+        struct rank *ranks = realloc(table->ranks, capacity * sizeof *ranks);
+        table->ranks = ranks ? ranks : table->ranks;
         struct meter *meters = table->type->metered ? realloc(table->meters, capacity * sizeof *meters) : NULL;
         table->meters = meters ? meters : table->meters;
         uint8_t *entries = aligned_alloc(CACHE_LINE, capacity * bytes);
-        if (!entries || (table->type->counted && !counts) || (table->type->metered && !meters)) {
+        if (!entries || !ranks || (table->type->metered && !meters)) {
             free(entries);
             return P4_NO_MEMORY;
         }
@@ -458,9 +456,8 @@ static int entry_new(struct table *table, uint32_t *handle)
 
 static void entry_release(struct table *table, uint32_t handle)
 {
-    struct entry *entry = table_at(table, handle);
-    entry->used = false;
-    entry->next = table->spare;
+    table_at(table, handle)->used = false;
+    table->ranks[handle].next = table->spare;
     table->spare = handle + 1;
 }
 
@@ -481,12 +478,13 @@ static int chain_in(struct table *table, struct tuple *tuple, uint32_t handle)
         tuple->count++;
     }
     uint32_t *link = &slot->entry;
-    while (*link && table_at(table, *link - 1)->priority >= entry->priority)
-        link = &table_at(table, *link - 1)->next;
-    entry->next = *link;
+    struct rank *rank = &table->ranks[handle];
+    while (*link && table->ranks[*link - 1].priority >= rank->priority)
+        link = &table->ranks[*link - 1].next;
+    rank->next = *link;
     *link = handle + 1;
-    if (entry->priority > tuple->max_priority) {
-        tuple->max_priority = entry->priority;
+    if (rank->priority > tuple->max_priority) {
+        tuple->max_priority = rank->priority;
         tuples_sort(table);
     }
     return P4_OK;
@@ -500,8 +498,8 @@ static void chain_out(struct table *table, struct tuple *tuple, uint32_t handle)
     struct slot *slot = tuple_slot(table, tuple, masked);
     uint32_t *link = &slot->entry;
     while (*link != handle + 1)
-        link = &table_at(table, *link - 1)->next;
-    *link = entry->next;
+        link = &table->ranks[*link - 1].next;
+    *link = table->ranks[handle].next;
     if (slot->entry)
         return;
     tuple->count--;
@@ -541,17 +539,17 @@ int table_insert(struct table *table, const struct p4_match *match, const struct
     struct entry *entry = table_at(table, *handle);
     *entry = (struct entry){.handle = *handle};
     memset(entry->words, 0, table->entry_words * sizeof(uint64_t));
-    if (type->counted)
-        table->counts[*handle] = (struct p4_count){0};
     if (type->metered)
         table->meters[*handle] = (struct meter){0};
     size_t bytes = type->key_words * sizeof(uint64_t);
     memcpy(key_of(table, entry), packed.key, bytes);
     if (type->ranged)
         memcpy(high_of(table, entry), packed.high, bytes);
-    entry->priority = type->kind == TABLE_TERNARY ? match->priority : 0;
-    entry->tuple = (uint32_t)(tuple - table->tuples);
-    entry->serial = table->serial;
+    table->ranks[*handle] = (struct rank){
+        .priority = type->kind == TABLE_TERNARY ? match->priority : 0,
+        .tuple = (uint32_t)(tuple - table->tuples),
+        .serial = table->serial,
+    };
     if (!(status = set_call(table, entry, call)) && !(status = chain_in(table, tuple, *handle)) && type->kind == TABLE_LPM &&
         (status = trie_insert(table, *handle)))
         chain_out(table, tuple, *handle);
@@ -575,12 +573,11 @@ int table_modify(struct table *table, uint32_t handle, const struct p4_call *cal
 
 int table_remove(struct table *table, uint32_t handle)
 {
-    struct entry *entry = table_entry(table, handle);
-    if (!entry)
+    if (!table_entry(table, handle))
         return P4_NOT_FOUND;
     if (table->type->fixed)
         return P4_FIXED;
-    chain_out(table, &table->tuples[entry->tuple], handle);
+    chain_out(table, &table->tuples[table->ranks[handle].tuple], handle);
     if (table->type->kind == TABLE_LPM)
         trie_remove(table, handle);
     entry_release(table, handle);

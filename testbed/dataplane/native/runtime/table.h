@@ -55,16 +55,22 @@ struct table_type {
 #define CACHE_LINE 64
 #define TRIE_STRIDE(bits) ((bits) <= 64 ? 8u : 4u)
 
+/* What a packet touches of an entry: mostly one cache line. */
 struct entry {
     uint32_t action; /* or number of the member or group */
     uint8_t call_kind;
     bool used;
+    uint32_t handle; /* its own */
+    struct p4_count count;
+    uint64_t words[]; /* data, key, and where `ranged` upper bounds */
+};
+
+/* An entry's place among the others. */
+struct rank {
     int32_t priority;
     uint32_t next; /* in its chain, + 1 */
     uint32_t tuple;
-    uint32_t handle; /* its own */
     uint64_t serial;
-    uint64_t words[]; /* data, key, and where `ranged` upper bounds */
 };
 
 struct slot {
@@ -89,11 +95,11 @@ struct trie_slot {
 struct table {
     const struct table_type *type;
     uint8_t *entries;
-    struct p4_count *counts; /* one an entry, where `counted` */
-    struct meter *meters;    /* one an entry, where `metered` */
+    struct rank *ranks;   /* one an entry */
+    struct meter *meters; /* one an entry, where `metered` */
     unsigned entry_words;
     uint32_t count, used, capacity; /* used: high-water mark */
-    uint32_t spare; /* free list by `next`, + 1 */
+    uint32_t spare; /* free list by `next` of ranks, + 1 */
     uint64_t serial;
     struct tuple *tuples; /* by falling max_priority */
     uint32_t *order;
@@ -163,6 +169,11 @@ static inline size_t entry_bytes(unsigned words)
 static inline struct entry *entry_at(const struct table *table, uint32_t handle, unsigned words)
 {
     return (struct entry *)(void *)(table->entries + handle * entry_bytes(words));
+}
+
+static inline struct entry *table_at(const struct table *table, uint32_t handle)
+{
+    return entry_at(table, handle, table->entry_words);
 }
 
 static inline uint64_t key_hash(const uint64_t *key, unsigned words)

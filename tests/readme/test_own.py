@@ -139,3 +139,9 @@ def test_all_of_them_on_a_real_network(tmp_path: Path) -> None:
     pairs = {"s0>s1": 3, "s0>s2": 2, "s2>s3": 1}  # of hosts whose packets the pinned routes send that way, of 12 in all
     for link, count in pairs.items():
         assert abs(crossed[link] - packets["sent"] * count / 12) <= 2 * packets["retransmitted"], link
+
+
+def test_the_program_does_what_its_packet_test_says() -> None:
+    argv = [sys.executable, "-m", "testbed", "p4", "test", str(OWN / "cnp_first.p4"), str(OWN / "cnp_first.stf")]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr

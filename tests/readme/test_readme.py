@@ -66,6 +66,11 @@ def test_code_shown_is_the_file(name: str) -> None:
     assert shown == f"# experiments/own/{name}\n{code}"
 
 
+def test_program_shown_is_the_file() -> None:
+    code = (OWN / "cnp_first.p4").read_text()
+    assert blocks("p4") == [f"// experiments/own/cnp_first.p4\n{code[code.index('#include') :]}"]
+
+
 def test_commands_are_there() -> None:
     named = set(re.findall(r"`testbed ([a-z0-9]+)", README)) | set(re.findall(r"^testbed (\w+)", README, re.MULTILINE))
     verbs = {verb.name for verb in VERBS}

@@ -271,9 +271,16 @@ class _Commands:
 
     def read(self, check: CheckCounter) -> str:
         """The command that reads the counter of a check."""
-        name = by_suffix(check.name, [c.name for c in self._program.counters], "counter")
-        index = self._labels[check.index][1] if isinstance(check.index, str) else check.index
-        return f"counter_read {name} {index}"
+        if isinstance(check.index, int):
+            name = by_suffix(check.name, [c.name for c in self._program.counters], "counter")
+            return f"counter_read {name} {check.index}"
+        if check.index not in self._labels:
+            raise StfError(f"line {check.line}: there is no entry labelled {check.index!r}")
+        table, handle = self._labels[check.index]
+        counter = next((c.name for c in self._program.counters if c.binding == table), None)
+        if counter is None:
+            raise StfError(f"line {check.line}: the table {table} has no direct counter")
+        return f"counter_read {counter} {handle}"
 
     @staticmethod
     def counter(check: CheckCounter, said: str) -> int:

@@ -150,13 +150,24 @@ class ExpressionLowering(Comparison):
             case "size":
                 return Scalar(terms.number(stack.type.size, 32), types.Bits(32), False)
             case "lastIndex":
-                index = terms.operation("last_stack_index", None, terms.named("header_stack", stack.name))
-                return Scalar(terms.masked(index, 32), types.Bits(32), False)
+                return Scalar(terms.masked(self._last_index(stack, span), 32), types.Bits(32), False)
+            case "last" if stack.holds_unions:
+                at = self.saved(Scalar(self._last_index(stack, span), types.Bits(32), False), types.Bits(32), span)
+                assert isinstance(at, Scalar)
+                return Indexed(at.term, stack.elements, element)
             case "last":
                 return Last(stack, element, self.layout.last_members(stack, element))
             case "next":
                 return Next(stack, element)
         raise refused(span, f"a stack has no {name!r}")
+
+    def _last_index(self, stack: Stack, span: Span) -> Term:
+        if not stack.holds_unions:
+            return terms.operation("last_stack_index", None, terms.named("header_stack", stack.name))
+        index = terms.number(0, 32)  # BMv2 tells none of a stack of unions; parsers fill it from the first one on
+        for at in range(1, stack.type.size):
+            index = terms.operation("?", terms.number(at, 32), index, self.valid(stack.elements[at], span))
+        return index
 
     def _element(self, node: ast.Index, base: Value, index: ast.Expression) -> Value:
         known = self.constant(index)

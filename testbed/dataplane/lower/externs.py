@@ -249,7 +249,7 @@ class ExternLowering(StatementLowering):
 
     def _assert(self, node: ast.Call, arguments: Arguments) -> None:
         condition = self.scalar(arguments["check"])
-        self.emit(self.checked.call(node).name, [terms.expression(condition)], node.span)
+        self.emit(self.checked.call(node).name, [terms.from_truth(condition)], node.span)
 
     def _nothing(self, node: ast.Call, arguments: Arguments) -> None:
         del node, arguments

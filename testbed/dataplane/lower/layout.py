@@ -155,16 +155,10 @@ class Layout:
         )
         return Stack(name, type_, headers)
 
-    def last_members(self, stack: Stack, element: types.StructType) -> dict[str, Value]:
+    @staticmethod
+    def last_members(stack: Stack, element: types.StructType) -> dict[str, Value]:
         """The members of `stack.last`, read through the stack."""
-        if not stack.holds_unions:
-            return _members(element, lambda path: {"type": "stack_field", "value": [stack.name, path]})
-        found: dict[str, Value] = {}
-        for key, one in element.fields:
-            assert isinstance(one, types.StructType)
-            inner = _members(one, lambda path, key=key: {"type": "union_stack_field", "value": [stack.name, key, path]})  # type: ignore[misc]
-            found[key] = Struct(one, inner)
-        return found
+        return _members(element, lambda path: {"type": "stack_field", "value": [stack.name, path]})
 
     def _id_of(self, name: str) -> int:
         return int(next(one["id"] for one in reversed(self._headers) if one["name"] == name))

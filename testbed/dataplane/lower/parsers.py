@@ -212,11 +212,7 @@ class ParserLowering(ExternLowering):
                 for pair in self._key_terms(one, getattr(one, "type", type_), span)
             ]
         bits = self.layout.bits(type_)
-        if (
-            isinstance(value, Scalar)
-            and value.is_place
-            and value.term["type"] in ("field", "stack_field", "union_stack_field")
-        ):
+        if isinstance(value, Scalar) and value.is_place and value.term["type"] in ("field", "stack_field"):
             return [(value.term, bits)]
         term = self.read(value, span)
         if isinstance(types.plain(type_), types.Bool):
@@ -383,7 +379,7 @@ def _without_overwritten(primitives: list[Primitive]) -> list[Primitive]:
 def _reads(term: Term, header: str, name: str) -> bool:
     if term["type"] in ("hexstr", "lookahead", "regular", "stack", "union_stack", "string", "bool"):
         return False
-    if term["type"] not in ("field", "expression", "stack_field", "union_stack_field"):
+    if term["type"] not in ("field", "expression", "stack_field"):
         return True
     return values.overlap({(header, name)}, set(terms.atoms(term)))
 

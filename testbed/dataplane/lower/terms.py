@@ -69,7 +69,7 @@ def _operand(term: Term) -> Term:
 
 def argument(term: Term) -> Term:
     """`term` as a parameter of a primitive, where BMv2 wants expressions wrapped twice."""
-    if term["type"] in ("expression", "bool", "stack_field", "union_stack_field"):
+    if term["type"] in ("expression", "bool", "stack_field"):
         return {"type": "expression", "value": term}
     return term
 
@@ -174,7 +174,7 @@ def atoms(term: Term) -> Iterator[Atom]:
     kind, value = term["type"], term["value"]
     if kind == "field":
         yield value[0], value[1]
-    elif kind in ("stack_field", "union_stack_field"):
+    elif kind == "stack_field":
         yield value[0], WHOLE
     elif kind == "expression":
         if "op" not in value:

@@ -7,11 +7,10 @@ from testbed.emulation import namespaces
 from testbed.emulation.commands import in_parallel, output_of
 
 # /proc/net/snmp (RFC 4113 and Linux's own) -> what to call it.
-RECEIVE_BUFFER_FULL = "UDP receive buffer full"
 CHECKSUM_WRONG = "UDP checksum wrong"
 PORT_WITHOUT_LISTENER = "UDP port without a listener"
 _UDP_COUNTERS = {
-    "RcvbufErrors": RECEIVE_BUFFER_FULL,
+    "RcvbufErrors": "UDP receive buffer full",
     "SndbufErrors": "UDP send buffer full",
     "InCsumErrors": CHECKSUM_WRONG,
     "NoPorts": PORT_WITHOUT_LISTENER,

@@ -4,8 +4,6 @@
 
 #define ETHERTYPE_IPV4 0x0800
 #define FRAGMENT_OFFSET_MASK 0x1fff
-#define UDP_CHECKSUM_AT 6
-#define TCP_CHECKSUM_AT 16
 
 struct frame_layout frame_parse(const uint8_t *frame, size_t length)
 {

@@ -105,7 +105,11 @@ static bool lost(struct link *link)
     return link->bad;
 }
 
-/* Flip one bit of the transport's payload; of a frame without one, a bit of what it has after the Ethernet header. */
+/* Flip one bit of the transport's payload; of a frame without one, a bit of what it has after the Ethernet header.
+ *
+ * The job's UDP packets are RoCE's and have a check of their own (ICRC): without a UDP checksum (RFC 768: 0) it is their
+ * receiver that finds out and counts, and not the kernel, which throws packets away before it knows whose they are.
+ */
 static void corrupt(struct link *link, struct packet *packet)
 {
     const struct frame_layout *layout = packet_layout(packet);
@@ -119,6 +123,8 @@ static void corrupt(struct link *link, struct packet *packet)
     uint64_t bit = random_below(draw(link, RANDOM_CORRUPT_PLACE), (uint64_t)(to - from) * 8);
     packet->frame[from + bit / 8] ^= (uint8_t)(1u << bit % 8);
     packet->flags |= PACKET_CORRUPTED;
+    if (packet->flags & PACKET_JOB && layout->protocol == PROTOCOL_UDP)
+        store16(packet->frame + layout->transport + UDP_CHECKSUM_AT, 0);
     COUNT(link, packet, corrupted, 1);
 }
 

@@ -13,8 +13,6 @@
 #define TCP_PSH 0x08
 #define TCP_ACK 0x10
 #define TCP_CWR 0x80
-#define UDP_CHECKSUM_AT 6
-#define TCP_CHECKSUM_AT 16
 #define IPV4_PACKET_MAX 65535
 #define DONT_FRAGMENT 0x40
 #define ETHERTYPE_IPV6 0x86dd

@@ -1,14 +1,14 @@
 """The books of the measured part: all counters, read when it begins and when it ends; what must balance in between."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from testbed.emulation.drops import CHECKSUM_WRONG, PORT_WITHOUT_LISTENER, RECEIVE_BUFFER_FULL
+from testbed.emulation.drops import CHECKSUM_WRONG, PORT_WITHOUT_LISTENER
 from testbed.emulation.fabric_client import SwitchCounters
 from testbed.emulation.links import LinkCounters
 from testbed.emulation.network import EmulatedNetwork
 from testbed.errors import RunFailed
-from testbed.results.samples import SwitchRow
+from testbed.results.samples import LinkRow, SwitchRow
 from testbed.run.conductor import Conductor
 from testbed.run.counting import (
     Tally,
@@ -89,7 +89,9 @@ class Books:
         programs = self._network.switch_counters()
         tally.switches = self._switch_rows(programs)
         drops = {k: v - self._drops.get(k, 0) for k, v in self._network.host_drops().items()}
-        tally.unmodelled_drops = {where: n for where, n in drops.items() if n and not self._expected(where)}
+        tally.unmodelled_drops = {
+            where: n for where, n in drops.items() if n and not self._expected(where, tally.links)
+        }
         before = {(row.switch, row.kind, row.name): row.dropped for row in self._switches}
         dropped = {
             key: row.dropped - before.get(key, 0)
@@ -107,7 +109,6 @@ class Books:
             ranks,
             at_hosts=at_hosts,
             in_flight=self._network.in_flight(),
-            bad_checksums=self._bad_checksums(drops, ranks),
             # Native switches tell the job's own drops.
             unreachable=0 if plan.spec.traffic or programs else sum(dropped.values()) - missed,
             programs=program_counts(self._programs, programs),
@@ -128,21 +129,11 @@ class Books:
         command = spec.workload is not None and spec.workload.kind == "command"
         return command or spec.transport.kind == "tcp" or bool(self._conductor.planned_deaths)
 
-    def _bad_checksums(self, drops: Mapping[str, int], ranks: Mapping[str, int]) -> int:
-        """The job's packets that hosts dropped for their UDP checksum.
-
-        The kernel throws short ones away before it looks for their socket; which of them are background traffic's
-        cannot be told, so that with such only those count that the ranks' own sockets dropped.
-        """
-        if not self._plan.spec.traffic:
-            return sum(n for where, n in drops.items() if CHECKSUM_WRONG in where)
-        for_lack_of_room = sum(n for where, n in drops.items() if RECEIVE_BUFFER_FULL in where)
-        return max(0, ranks.get("socket_drops", 0) - for_lack_of_room)
-
-    def _expected(self, where: str) -> bool:
+    def _expected(self, where: str, links: Iterable[LinkRow]) -> bool:
         """Whether a loss is one that the spec asks for, or that the packets' balance holds already."""
-        dead = self._counted_at_hosts() and PORT_WITHOUT_LISTENER in where
-        return CHECKSUM_WRONG in where or dead
+        if CHECKSUM_WRONG in where:  # of background traffic: the job's corrupted packets have no UDP checksum
+            return any(row.corrupted > row.job_corrupted for row in links)
+        return self._counted_at_hosts() and PORT_WITHOUT_LISTENER in where
 
     def _switch_rows(self, native: tuple[SwitchCounters, ...]) -> tuple[SwitchRow, ...]:
         if native:

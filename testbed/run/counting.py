@@ -111,7 +111,6 @@ def packet_totals(
     *,
     at_hosts: bool,
     in_flight: int,
-    bad_checksums: int,
     unreachable: int,
     programs: Mapping[str, int],
 ) -> PacketTotals:
@@ -119,13 +118,12 @@ def packet_totals(
 
     ranks: how much each counter of the ranks rose, summed. at_hosts: the hosts' own links count instead, what entered
     the network and what was handed over. unreachable: dropped by switches that have no way left, on purpose.
-    bad_checksums: dropped at hosts for their UDP checksum, before an ICRC could be looked at. programs: what native
-    switches' programs did to the job's packets (`program_counts`).
+    programs: what native switches' programs did to the job's packets (`program_counts`).
     """
     links = list(links)
     sent, received = ranks.get("sent_packets", 0), ranks.get("received_packets", 0)
     # Malformed ones are what switches trimmed; from anywhere else none comes.
-    corrupt = ranks.get("corrupt_packets", 0) + ranks.get("malformed_packets", 0) + bad_checksums
+    corrupt = ranks.get("corrupt_packets", 0) + ranks.get("malformed_packets", 0)
     if at_hosts:
         sent, received = _entered(plan, links), _handed_over(plan, links)
         corrupt = 0  # that is thrown away after it was handed over

@@ -150,7 +150,7 @@ class Nic:
         `received_packets` had right ICRCs, `frame_bytes` are those sent, FCS included."""
         endpoint = self._endpoint.counters
         counts = {f.name: getattr(endpoint, f.name) for f in fields(endpoint) if f.name != "extra"}
-        return counts | endpoint.extra | self._counts | {"socket_drops": netcore.socket_drops(self._receiver.fileno())}
+        return counts | endpoint.extra | self._counts
 
     def close(self) -> None:
         for sock in (self._receiver, *self._senders.values()):

@@ -192,6 +192,20 @@ def test_roce_recovers_and_every_packet_is_accounted_for(impairment: str, counte
     assert (result["packets"]["retransmitted"] > 0) == (impairment != "duplicate")
 
 
+def test_corrupted_packets_are_accounted_for_beside_background_traffic_that_is_corrupted_too(tmp_path: Path) -> None:
+    with Run(
+        tmp_path,
+        links=[{**SMALL["links"][0], "corrupt": "4%"}],
+        workload={"iterations": 4},
+        transport={"kind": "roce", "mtu": 256},
+        traffic=[{"kind": "constant", "from": "h0", "to": "h1", "rate": "100Mbps"}],
+    ) as run:
+        result = measured(run)
+    struck, of_the_job = (sum(run.links(column).values()) for column in ("corrupted", "job_corrupted"))
+    assert struck > of_the_job
+    assert 0 < result["packets"]["dropped_corrupt"] <= of_the_job
+
+
 def test_sprayed_packets_take_every_core_link_and_go_round_one_that_is_cut(tmp_path: Path) -> None:
     with Run(
         tmp_path,

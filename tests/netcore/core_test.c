@@ -783,6 +783,55 @@ static void test_corruption_flips_one_bit_of_the_payload(void)
     bench_free(bench);
 }
 
+struct corrupted {
+    struct packet_pool *pool;
+    uint16_t checksum;
+    bool right;
+    uint8_t payload[100];
+};
+
+static void take_corrupted(void *receiver, struct packet *packet)
+{
+    struct corrupted *got = receiver;
+    const uint8_t *transport = packet->frame + packet->layout.transport;
+    got->checksum = load16(transport + (packet->layout.protocol == PROTOCOL_UDP ? 6 : 16));
+    got->right = transport_right(packet->frame);
+    memcpy(got->payload, packet->frame + packet->layout.payload, sizeof got->payload);
+    packet_free(got->pool, packet);
+}
+
+static void test_only_corrupted_udp_packets_of_the_job_lose_their_checksum(void)
+{
+    const struct {
+        uint8_t protocol, flags;
+        bool checksum_stays;
+    } cases[] = {{PROTOCOL_UDP, PACKET_JOB, false}, {PROTOCOL_UDP, 0, true}, {PROTOCOL_TCP, PACKET_JOB, true}};
+    struct link_parameters parameters = {.rate_bps = GBPS, .queue_bytes = UNLIMITED, .corrupt = random_threshold(1)};
+    struct bench *bench = bench_new(parameters, 1, 1);
+    struct corrupted got = {.pool = &bench->pool};
+    bench->link.deliver = take_corrupted;
+    bench->link.receiver = &got;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t bytes = make_frame(bench->sent, cases[i].protocol, sizeof got.payload, 2);
+        struct packet *packet = packet_new(&bench->pool, bytes);
+        memcpy(packet->frame, bench->sent, bytes);
+        packet->layout = frame_parse(packet->frame, bytes);
+        packet->flags = cases[i].flags;
+        const uint8_t *transport = bench->sent + packet->layout.transport, *payload = bench->sent + packet->layout.payload;
+        link_send(&bench->link, packet, bench->link.free_ns);
+        run_until(bench, INT64_MAX);
+        unsigned flipped = 0;
+        for (size_t at = 0; at < sizeof got.payload; at++)
+            flipped += (unsigned)__builtin_popcount(got.payload[at] ^ payload[at]);
+        CHECK(flipped == 1);
+        if (cases[i].checksum_stays)
+            CHECK(!got.right && got.checksum == load16(transport + (cases[i].protocol == PROTOCOL_UDP ? 6 : 16)));
+        else
+            CHECK(got.checksum == 0); /* RFC 768: the sender made none */
+    }
+    bench_free(bench);
+}
+
 static void test_a_cut_cable_loses_everything_inside(void)
 {
     struct link_parameters parameters = {.rate_bps = GBPS, .queue_bytes = UNLIMITED, .delay_ns = 20000};
@@ -1237,6 +1286,7 @@ static const struct test tests[] = {
     TEST(jitter_reorders_when_asked_and_is_uniform),
     TEST(duplicates_come_right_after_their_packet),
     TEST(corruption_flips_one_bit_of_the_payload),
+    TEST(only_corrupted_udp_packets_of_the_job_lose_their_checksum),
     TEST(a_cut_cable_loses_everything_inside),
     TEST(fate_depends_on_seed_link_and_packet_number_only),
     TEST(the_measured_rate_is_that_of_back_to_back_packets),

@@ -41,8 +41,9 @@ class Arrival:
 class Host:
     """A namespace with one TAP of the fabric and, once it is up, one UDP socket."""
 
-    def __init__(self, netns: str, number: int) -> None:
+    def __init__(self, netns: str, number: int, port: int = 4791) -> None:
         self.netns = netns
+        self.port = port
         self.ip = f"10.9.0.{number + 1}"
         self.mac = f"02:00:00:00:09:{number + 1:02x}"
         self.end = LinkEnd(f"h{number}", 0, f"h{number}-eth0", netns, host=True)
@@ -60,7 +61,7 @@ class Host:
         self.socket = namespaces.inside(self.netns, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 64 << 20)
-        self.socket.bind((self.ip, 4791))
+        self.socket.bind((self.ip, self.port))
         netcore.prepare_udp(self.socket.fileno())
 
     def knows(self, other: "Host") -> None:
@@ -72,7 +73,7 @@ class Host:
         step = min(netcore.MAX_SEGMENTS, netcore.MAX_DATAGRAM_BYTES // segment_bytes) * segment_bytes
         for start in range(0, len(data), step):
             piece = data[start : start + step]
-            sent = netcore.send_segments(self.socket.fileno(), address, 4791, piece, segment_bytes, tos)
+            sent = netcore.send_segments(self.socket.fileno(), address, to.port, piece, segment_bytes, tos)
             assert sent == len(piece), "the socket's buffer is full"
 
     def receive(self, payload_bytes: int, quiet_s: float = 1.0) -> list[Arrival]:
@@ -99,10 +100,12 @@ class Rig:
         seed: int = 1,
         segmentation: Literal["auto", "off"] = "auto",
         realtime: bool = True,
+        port: int = 4791,
     ) -> None:
+        """Hosts send to UDP `port`; unless told otherwise it is RoCE's, and packets count as the job's."""
         self.directory = directory
         tag = f"fr{os.getpid():x}-{next(_numbers)}"
-        self.hosts = [Host(f"{tag}-{i}", i) for i in range(2 * cables)]
+        self.hosts = [Host(f"{tag}-{i}", i, port) for i in range(2 * cables)]
         self.mtu = parameters.mtu_bytes
         links = []
         for cable in range(cables):

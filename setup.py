@@ -8,6 +8,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 CORE = Path("testbed/netcore")
+ABI = Path("testbed/dataplane/native/runtime/abi.h")  # of switch programs, which the core hosts
 SHARED_FOLDERS = ("controller", "experiments", "p4")  # found again by `testbed.resources`
 
 
@@ -30,7 +31,7 @@ setup(
         Extension(
             "testbed.netcore._core",
             sources=sorted(str(path) for path in CORE.glob("*.c")),
-            depends=sorted(str(path) for path in CORE.glob("*.h")),
+            depends=sorted(str(path) for path in (ABI, *CORE.glob("*.h"))),
             define_macros=[("_GNU_SOURCE", None)],
             extra_compile_args=["-std=c11", "-O3", "-Wall", "-Wextra"],
         )

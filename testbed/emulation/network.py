@@ -280,9 +280,8 @@ class EmulatedNetwork:
         """Wait for a notice of a child; returns its channel. A notice `failed` ends the wait with its reason."""
         deadline = time.monotonic() + timeout_s
         while (child.name, event) not in self._heard:
-            channel = self.hub.accept(0.0)
-            # What came together with the hello is no longer to be seen by `wait`.
-            heard = [(channel, channel.poll())] if channel else list(self.hub.wait(_POLL_S))
+            self.hub.accept(0.0)
+            heard = list(self.hub.wait(_POLL_S))
             for speaker, messages in heard:
                 for message in messages:
                     self._heard[speaker.name, message.get("event")] = speaker

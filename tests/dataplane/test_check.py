@@ -308,15 +308,17 @@ def test_mutated_programs_never_raise() -> None:
         own = [at for at, token in enumerate(tokens[:-1]) if token.span.source.path == str(path)]
         for _ in range(draw.choice((1, 1, 2))):
             at, other = draw.choice(own[:-3]), draw.choice(own[:-3])
-            kind = draw.randrange(4)
+            kind = draw.randrange(5)
             if kind == 0:
                 del tokens[at]
             elif kind == 1:
                 tokens.insert(at, tokens[other])
             elif kind == 2:
                 tokens[at], tokens[other] = tokens[other], tokens[at]
-            else:
+            elif kind == 3:
                 tokens[at] = tokens[other]
+            else:  # one of its kind: many such programs are right
+                tokens[at] = draw.choice([tokens[one] for one in own if tokens[one].kind is tokens[at].kind])
         diagnostics = Diagnostics()
         tree = check(parse(tokens, diagnostics), diagnostics)
         assert all(str(error) for error in diagnostics.errors)

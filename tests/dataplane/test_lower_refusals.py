@@ -29,6 +29,7 @@ REFUSED = {
         {"top": "header odd_t { bit<3> x; } struct odd_s { odd_t o; }", "members": "odd_s s;"},
         "whole bytes",
     ),
+    "number without width": ({"apply": "h.k.a = (bit<8>)((int)h.k.a + 1);"}, "a value of type int must be known"),
     "odd varbit": ({"members": "varbit<9> v;"}, "whole bytes"),
     "two lpm keys": (
         {

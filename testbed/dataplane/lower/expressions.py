@@ -223,26 +223,16 @@ class ExpressionLowering(Comparison):
         right = self.value(node.right)
         if node.operator in _COMPARISONS:
             return self.compared(node.operator, left, right, node.span)
-        return self.combined(
-            node.operator,
-            self.read(left, node.left.span),
-            left_type,
-            self.read(right, node.right.span),
-            right_type,
-            self.type_of(node),
-        )
-
-    def combined(
-        self, operator: str, left: Term, left_type: types.Type, right: Term, right_type: types.Type, result: types.Type
-    ) -> Term:
-        one, other = types.plain(left_type), types.plain(right_type)
-        type_ = types.plain(result)
-        assert isinstance(type_, types.Bits)
-        if operator == "++":
+        type_ = types.plain(self.type_of(node))
+        if not isinstance(type_, types.Bits):
+            raise refused(node.span, f"a value of type {type_} must be known when compiling")
+        here, there = self.read(left, node.left.span), self.read(right, node.right.span)
+        if node.operator == "++":
+            one, other = types.plain(left_type), types.plain(right_type)
             assert isinstance(one, types.Bits)
             assert isinstance(other, types.Bits)
-            return terms.concatenation(left, one.width, right, other.width, type_.is_signed)
-        return terms.arithmetic(operator, left, right, type_)
+            return terms.concatenation(here, one.width, there, other.width, type_.is_signed)
+        return terms.arithmetic(node.operator, here, there, type_)
 
     def _logic(self, node: ast.Binary) -> Term:
         left = self.scalar(node.left)

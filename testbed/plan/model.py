@@ -41,7 +41,8 @@ SwitchingKind = Literal["ovs", "native"]
 class Carried:
     """What the machine carries through switches of one kind, in real time.
 
-    packet_hops_per_s: wire packets a second times the directed links each crosses, through shaped links.
+    packet_hops_per_s: wire packets a second times the directed links each crosses, through shaped links; with native
+    switches times the two that touch hosts, for what is between is memory.
     path_excess_ns: how much later than modelled a packet arrives over an idle path (median).
     switch_ns: what a packet spends in a switch, which links' delays have to hide (p99 at half load); a native switch
     takes no time.
@@ -141,7 +142,10 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the plan expects of the run. Times in model nanoseconds, rates per second of model time."""
+    """What the plan expects of the run. Times in model nanoseconds, rates per second of model time.
+
+    Packet-hops are counted as in `Carried`.
+    """
 
     base_rtt_ns: int  # longest among ranks, one full frame out and an acknowledgement back, empty queues
     bound_ns: int  # the alpha-beta bound of one iteration on these links (0: no schedule, e.g. a command)

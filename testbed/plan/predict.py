@@ -1,5 +1,6 @@
 """What the plan expects of a run before it runs: packets, packet-hops, the base round trip and the bound."""
 
+import math
 from collections.abc import Sequence
 
 from testbed import collective
@@ -7,7 +8,7 @@ from testbed.collective.schedule import Schedule
 from testbed.plan.bound import bound_ns
 from testbed.plan.framing import Framing
 from testbed.plan.messages import Buffer, messages
-from testbed.plan.model import Prediction, Switching
+from testbed.plan.model import Prediction, Switching, SwitchingKind
 from testbed.plan.network import network_of
 from testbed.plan.paths import RankPaths
 from testbed.spec.model import Spec, TrafficSpec, WorkloadSpec
@@ -15,6 +16,7 @@ from testbed.training import buffer_elements
 from testbed.wire.ethernet import ETHERNET_BYTES, UDP_WIRE_BYTES, WIRE_BYTES
 
 DTYPE_BYTES = {"float32": 4, "float16": 2, "int32": 4}
+_HOST_LINKS = 2  # of a path: the sender's and the receiver's
 _NS = 10**9
 
 
@@ -37,43 +39,57 @@ def buffers(workload: WorkloadSpec) -> list[Buffer]:
 def predict(spec: Spec, ranks: RankPaths, schedule: Schedule | None, switching: Switching) -> Prediction:
     """The prediction. A command is taken to send full packets at its NIC's rate, to all other ranks alike."""
     path, framing = network_of(ranks, spec.transport, switching)
+    load = _Load(ranks, switching.kind)
     packets, hops, bound, rate = 0, 0, 0, 0.0
     if schedule is not None and spec.workload is not None:
         work = buffers(spec.workload)
-        packets, hops = _count(schedule, work, framing, ranks)
+        packets, hops = load.of_schedule(schedule, work, framing)
         bound = bound_ns(ranks, framing, schedule, work)
         rate = hops * _NS / bound if bound else 0.0
     elif spec.workload is not None:
-        rate = sum(_saturated(ranks, rank) for rank in range(len(ranks.placement)))
-    rate += sum(_background(ranks, traffic) for traffic in spec.traffic)
+        rate = sum(load.of_nic(rank) for rank in range(len(ranks.placement)))
+    rate += sum(load.of_background(traffic) for traffic in spec.traffic)
     return Prediction(path.base_rtt_ns, bound, packets, hops, rate)
 
 
-def _count(schedule: Schedule, work: Sequence[Buffer], framing: Framing, ranks: RankPaths) -> tuple[int, int]:
-    """Wire packets of one iteration, data and acknowledgements, and the links they cross."""
-    packets, hops = 0, 0
-    for (source, target, size_bytes), count in messages(schedule, work):
-        data, acks = count * framing.packets(size_bytes), count * framing.acknowledgements(size_bytes)
-        packets += data + acks
-        hops += data * len(ranks.stages(source, target)) + acks * len(ranks.stages(target, source))
-    return packets, hops
+class _Load:
+    """Packet-hops: wire packets times the links they cross, but for those between native switches, which are memory."""
 
+    def __init__(self, ranks: RankPaths, switching: SwitchingKind) -> None:
+        self._ranks = ranks
+        self._most = _HOST_LINKS if switching == "native" else math.inf
 
-def _saturated(ranks: RankPaths, rank: int) -> float:
-    up = ranks.graph.links_from(ranks.placement[rank])[0].parameters
-    packets_per_s = up.rate_bps / 8 / (up.mtu_bytes + ETHERNET_BYTES + WIRE_BYTES)
-    lengths = [len(ranks.stages(rank, other)) for other in range(len(ranks.placement)) if other != rank]
-    return packets_per_s * sum(lengths) / max(1, len(lengths))
+    def of_schedule(self, schedule: Schedule, work: Sequence[Buffer], framing: Framing) -> tuple[int, int]:
+        """Wire packets of one iteration, data and acknowledgements, and their packet-hops."""
+        packets, hops = 0, 0
+        for (source, target, size_bytes), count in messages(schedule, work):
+            data, acks = count * framing.packets(size_bytes), count * framing.acknowledgements(size_bytes)
+            packets += data + acks
+            hops += data * self._between(source, target) + acks * self._between(target, source)
+        return packets, hops
 
+    def of_nic(self, rank: int) -> float:
+        """Packet-hops a second of a rank that sends full packets to all others at its NIC's rate."""
+        up = self._ranks.graph.links_from(self._ranks.placement[rank])[0].parameters
+        packets_per_s = up.rate_bps / 8 / (up.mtu_bytes + ETHERNET_BYTES + WIRE_BYTES)
+        lengths = [self._between(rank, other) for other in range(len(self._ranks.placement)) if other != rank]
+        return packets_per_s * sum(lengths) / max(1, len(lengths))
 
-def _background(ranks: RankPaths, traffic: TrafficSpec) -> float:
-    """Packet-hops per second of one entry of `traffic`, of an incast while it repeats."""
-    sources = (traffic.source,) if isinstance(traffic.source, str) else traffic.source
-    packet_bits = 8 * (traffic.packet_bytes + UDP_WIRE_BYTES)
-    if traffic.rate_bps is not None:
-        packets_per_s = traffic.rate_bps / packet_bits
-    elif traffic.size_bytes is not None and traffic.every_ns:
-        packets_per_s = -(-traffic.size_bytes // traffic.packet_bytes) * _NS / traffic.every_ns
-    else:
-        packets_per_s = 0.0
-    return packets_per_s * sum(len(ranks.paths.stages(source, traffic.target)) for source in sources)
+    def of_background(self, traffic: TrafficSpec) -> float:
+        """Packet-hops a second of one entry of `traffic`, of an incast while it repeats."""
+        sources = (traffic.source,) if isinstance(traffic.source, str) else traffic.source
+        packet_bits = 8 * (traffic.packet_bytes + UDP_WIRE_BYTES)
+        if traffic.rate_bps is not None:
+            packets_per_s = traffic.rate_bps / packet_bits
+        elif traffic.size_bytes is not None and traffic.every_ns:
+            packets_per_s = -(-traffic.size_bytes // traffic.packet_bytes) * _NS / traffic.every_ns
+        else:
+            packets_per_s = 0.0
+        stages = (self._ranks.paths.stages(source, traffic.target) for source in sources)
+        return packets_per_s * sum(self._counted(len(each)) for each in stages)
+
+    def _between(self, source: int, target: int) -> int:
+        return self._counted(len(self._ranks.stages(source, target)))
+
+    def _counted(self, links: int) -> int:
+        return int(min(links, self._most))

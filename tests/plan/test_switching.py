@@ -171,5 +171,15 @@ def test_json_has_the_notes(spec: Path, capsys: pytest.CaptureFixture[str], sett
 
 def test_spraying_by_a_program_that_hashes_is_noted(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = ["-S", "routing.kind=spray", "-S", "switches.program=l3_ecmp"]
-    assert run(["plan", str(spec), "--json", *wanted]) == 0
+    assert execute(["plan", str(spec), "--json", *wanted]) == 0
     assert json.loads(capsys.readouterr().out)["notes"] == ["l3_ecmp spreads flows by a hash, though routing is spray"]
+
+
+def test_links_between_native_switches_are_no_load() -> None:
+    """The far pair of a k=4 fat-tree is 6 links apart, of which 2 touch hosts."""
+    spread = {"topology": {"kind": "fat-tree", "k": 4}, "workers": {"count": 2, "placement": ["h0", "h15"]}}
+    openvswitch = planned(KERNEL, **spread).prediction
+    native = planned(KERNEL, switches={"kind": "native"}, **spread).prediction
+    assert openvswitch.packet_hops_per_iteration == 6 * openvswitch.packets_per_iteration
+    assert native.packet_hops_per_iteration == 2 * native.packets_per_iteration
+    assert native.packets_per_iteration == openvswitch.packets_per_iteration

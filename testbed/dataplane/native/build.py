@@ -19,7 +19,7 @@ from testbed.dataplane.native.names import identifier
 from testbed.errors import MachineLacks, TestbedError
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
-PROGRAM_SOURCES = ("program.c", "table.c", "profile.c", "hash.c")
+PROGRAM_SOURCES = ("program.c", "table.c", "packing.c", "tuples.c", "trie.c", "profile.c", "hash.c")
 TRIALS_SOURCES = ("trials.c",)
 FLAGS = (
     *("-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-tautological-compare", "-Wno-type-limits", "-fPIC"),

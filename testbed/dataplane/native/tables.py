@@ -17,7 +17,7 @@ _MATCHES = {
     "range": "MATCH_RANGE",
     "optional": "MATCH_OPTIONAL",
 }
-MAX_KEY_BITS = 64 * 64  # MAX_KEY_WORDS of table.c
+MAX_KEY_BITS = 64 * 64  # MAX_KEY_WORDS of parts.h
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def run_switch(
     from testbed.dataplane.compile import compile_p4
     from testbed.dataplane.live import LiveSwitch
     from testbed.dataplane.programs import document_of, path_of
-    from testbed.dataplane.stf import StfError, read_stf
+    from testbed.dataplane.stf import read_stf
 
     path = path_of(program)
     if path.suffix == ".json":
@@ -57,11 +57,8 @@ def run_switch(
     statements = read_stf(entries) if entries else ()
     if os.geteuid() != 0:
         raise MachineLacks("a switch on interfaces needs root", hint="sudo testbed p4 run …")
-    switch = LiveSwitch(program_of(document, path.stem), interfaces)
-    try:
-        switch.configure(statements)
-    except StfError as error:
-        raise StfError(f"{entries}: {error}", hint=error.hint) from error
+    switch = LiveSwitch(program_of(document, path.stem), interfaces, str(entries or ""))
+    switch.configure(statements)
     if capture:
         switch.capture(capture)
     with _until_told() as told:

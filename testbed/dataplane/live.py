@@ -13,9 +13,10 @@ from typing import Any
 
 from testbed.dataplane.bmv2json import Program
 from testbed.dataplane.native.build import build_program
+from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.control import Control
 from testbed.dataplane.native.loader import load_program
-from testbed.dataplane.stf import Add, Command, SetDefault, Statement
+from testbed.dataplane.stf import OF_TESTS, Add, Command, SetDefault, Statement
 from testbed.dataplane.stf_runner import Configuration
 from testbed.errors import MachineLacks, UsageError
 from testbed.netcore import CPU_PORT, Fabric, open_packet, packet_drops, set_timer_slack
@@ -24,7 +25,6 @@ _SEED = 1  # of what the program draws
 _RATE_BPS = 10**12  # of links between the switch and its interfaces: nothing waits there
 _QUEUE_BYTES = 1 << 24
 _SNAP_BYTES = 65535
-_OF_TESTS = ("queue_depth", "wait")  # commands that only packet tests need
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +90,14 @@ class _Port:
 class LiveSwitch:
     """A program between interfaces. Raises UsageError for wrong ports, MachineLacks without root."""
 
-    def __init__(self, program: Program, interfaces: Mapping[int, str]) -> None:
+    def __init__(self, program: Program, interfaces: Mapping[int, str], entries: str = "") -> None:
         self._program = program
         self._library, self._functions = load_program(build_program(program))
         self._fabric = Fabric(_SEED)
         self._switch = self._fabric.add_switch(ctypes.addressof(self._functions), _SEED)
         self._control = Control(program, self._functions, self._fabric.switch_instance(self._switch))
-        self._configuration = Configuration(_Knobs(self._fabric, self._switch, self._control))
+        switch = ConfigurableSwitch(self._fabric, self._switch, self._control)
+        self._configuration = Configuration(switch, entries)
         self._ports = [self._open(number, interface) for number, interface in sorted(interfaces.items())]
         self._thread = threading.Thread(target=self._run, name="switch", daemon=True)
         self._failure: OSError | None = None
@@ -104,7 +105,7 @@ class LiveSwitch:
     def configure(self, statements: Sequence[Statement]) -> None:
         """Carry out what an STF file says to the control plane, before packets move; its packets are left out."""
         for statement in statements:
-            command = isinstance(statement, Command) and statement.word not in _OF_TESTS
+            command = isinstance(statement, Command) and statement.word not in OF_TESTS
             if command or isinstance(statement, Add | SetDefault):
                 self._configuration.apply(statement)
 
@@ -207,30 +208,3 @@ class LiveSwitch:
                 if packets or size:
                     counts.append(CounterCounts(array.name, index, packets, size))
         return counts
-
-
-class _Knobs:
-    """What an STF file configures, on a switch of a fabric."""
-
-    def __init__(self, fabric: Fabric, switch: int, control: Control) -> None:
-        self.control = control
-        self._fabric = fabric
-        self._switch = switch
-        self._groups: dict[int, Sequence[tuple[int, int]]] = {}
-        self._sessions: dict[int, tuple[int | None, int | None]] = {}
-
-    def set_group(self, group: int, replicas: Sequence[tuple[int, int]]) -> None:
-        self._groups[group] = replicas
-        self._fabric.set_group(self._switch, group, replicas)
-        for session, (port, of) in self._sessions.items():
-            if of == group:
-                self.set_session(session, port=port, group=group)
-
-    def set_session(self, session: int, *, port: int | None = None, group: int | None = None) -> None:
-        self._sessions[session] = port, group
-        to_port = [] if port is None else [(port, 0)]
-        to_group = [] if group is None else self._groups.get(group, [])
-        self._fabric.set_session(self._switch, session, [*to_group, *to_port])
-
-    def set_queue_depth(self, depth: int) -> None:
-        self._fabric.set_depth(self._switch, depth)

@@ -54,10 +54,19 @@ def document_of(path: Path) -> dict[str, Any]:
     return compile_p4(path).json
 
 
+def program_in(path: Path) -> Program:
+    """The program in a file; raises as `document_of` does."""
+    at = path.stat()
+    return _program(path, at.st_mtime_ns, at.st_size)
+
+
 def facts_of(path: Path) -> Facts:
     """What the program in a file does; raises as `document_of` does."""
-    at = path.stat()
-    return _facts(path, at.st_mtime_ns, at.st_size)
+    from testbed.dataplane.forwarding import MEMBERS, ROUTES, SALTS
+
+    program = program_in(path)
+    tables = {table.name.rpartition(".")[2] for table in program.tables}
+    return Facts({ROUTES, MEMBERS} <= tables, SALTS in tables, sets_priority(program))
 
 
 def sets_priority(program: Program) -> bool:
@@ -71,9 +80,5 @@ def sets_priority(program: Program) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _facts(path: Path, changed_ns: int, size_bytes: int) -> Facts:  # noqa: ARG001 - a file that changed is another
-    from testbed.dataplane.forwarding import MEMBERS, ROUTES, SALTS
-
-    program = program_of(document_of(path), path.stem)
-    tables = {table.name.rpartition(".")[2] for table in program.tables}
-    return Facts({ROUTES, MEMBERS} <= tables, SALTS in tables, sets_priority(program))
+def _program(path: Path, changed_ns: int, size_bytes: int) -> Program:  # noqa: ARG001 - a file that changed is another
+    return program_of(document_of(path), path.stem)

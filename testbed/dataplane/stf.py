@@ -126,6 +126,7 @@ COMMANDS: Mapping[str, tuple[int, int | None]] = {  # words and how many argumen
     "wait": (0, None),
     "queue_depth": (1, 1),  # our own: what packets from here on find in their queue
 }
+OF_TESTS = ("queue_depth", "wait")  # commands that only packet tests need
 
 
 def read_stf(path: Path) -> tuple[Statement, ...]:

@@ -162,10 +162,11 @@ class Configurable(Protocol):
 
 
 class Configuration:
-    """The control-plane statements of a test; `entries` are the added ones: table, handle, line."""
+    """The control-plane statements of a file, for messages; `entries` are the added ones: table, handle, line."""
 
-    def __init__(self, exchange: Configurable) -> None:
+    def __init__(self, exchange: Configurable, file: str = "") -> None:
         self.entries: list[tuple[str, int, int]] = []
+        self._file = file
         self._exchange = exchange
         self._control = exchange.control
         self._nodes: list[tuple[int, list[int]]] = []  # replication id, ports
@@ -183,9 +184,10 @@ class Configuration:
                 self._control.set_default(statement.table, call)
             elif isinstance(statement, Command):
                 self._command(statement.word, statement.arguments)
-        except (ControlError, ValueError, IndexError, KeyError) as error:
+        except (ControlError, ValueError) as error:
             hint = error.hint if isinstance(error, ControlError) else ""
-            raise StfError(f"line {statement.line}: {error}", hint=hint) from error
+            place = f"{self._file}:{statement.line}:1" if self._file else f"line {statement.line}"
+            raise StfError(f"{place}: {error}", hint=hint) from error
 
     def _add(self, statement: Add) -> None:
         table = self._control.table(statement.table)
@@ -202,29 +204,31 @@ class Configuration:
     def _command(self, word: str, arguments: Sequence[str]) -> None:
         match word:
             case "mirroring_add" | "mirroring_add_mc":
-                session, where = map(int, arguments)
+                session, where = map(_number, arguments)
                 self._sessions[session]["port" if word == "mirroring_add" else "group"] = where
                 self._exchange.set_session(session, **self._sessions[session])
             case "mirroring_delete":
-                self._sessions.pop(int(arguments[0]), None)
-                self._exchange.set_session(int(arguments[0]))
+                self._sessions.pop(_number(arguments[0]), None)
+                self._exchange.set_session(_number(arguments[0]))
             case "mc_mgrp_create":
-                self._groups[int(arguments[0])] = []
+                self._groups[_number(arguments[0])] = []
             case "mc_node_create":
-                rid, *ports = map(int, arguments)
+                rid, *ports = map(_number, arguments)
                 self._nodes.append((rid, sorted(ports)))
             case "mc_node_associate":
-                group, node = map(int, arguments)
+                group, node = map(_number, arguments)
+                if group not in self._groups or node >= len(self._nodes):
+                    raise ValueError(f"there is no {'node' if group in self._groups else 'group'} of that number yet")
                 self._groups[group].append(node)
                 copies = [(port, self._nodes[n][0]) for n in self._groups[group] for port in self._nodes[n][1]]
                 self._exchange.set_group(group, copies)
             case "register_write":
-                self._control.write_register(arguments[0], int(arguments[1]), int(arguments[2]))
+                self._control.write_register(arguments[0], _number(arguments[1]), _number(arguments[2]))
             case "meter_set_rates":
                 (committed, burst), (peak, peak_burst) = (_rate(a) for a in arguments[2:])
-                self._control.set_meter(arguments[0], int(arguments[1]), Rates(committed, peak, burst, peak_burst))
+                self._control.set_meter(arguments[0], _number(arguments[1]), Rates(committed, peak, burst, peak_burst))
             case "queue_depth":
-                self._exchange.set_queue_depth(int(arguments[0]))
+                self._exchange.set_queue_depth(_number(arguments[0]))
             case "wait":
                 pass
             case _:
@@ -243,19 +247,38 @@ class Configuration:
 
 def field_match(table: Table, index: int, bits: int, digits: Digits, prefix: int | None) -> FieldMatch:
     """What a key field must be, from the digits of the test."""
-    value, mask = digits.widened(bits)
-    match table.keys[index].match:
+    what, match = f"{table.name}: {table.keys[index].name}", table.keys[index].match
+    (value, mask), ones = digits.widened(bits), (1 << bits) - 1
+    if digits.value >> bits:
+        raise ValueError(f"{what}: {digits.value:#x} does not fit {bits} bits")
+    if prefix is not None and match != "lpm":
+        raise ValueError(f"{what}: /{prefix} is for lpm keys, and this one is {match}")
+    if prefix is not None and prefix > bits:
+        raise ValueError(f"{what}: /{prefix} is more than {bits} bits")
+    match match:
         case "ternary" | "optional":
             return FieldMatch(value, mask)
         case "lpm":
             length = prefix if prefix is not None else mask.bit_count()
+            if prefix is None and mask != ones ^ ones >> length:
+                raise ValueError(f"{what}: the digits that count must come first")
             return FieldMatch(value, prefix=length)
         case "range":
-            raise ValueError(f"{table.name}: a range key cannot be written")
+            raise ValueError(f"{what}: a range key cannot be written")
         case _:
-            if digits.bits == 0 and digits.value >> bits:
-                raise ValueError(f"{table.name}: {digits.value} does not fit {bits} bits")
+            if mask != ones:
+                raise ValueError(f"{what}: every digit of a key that is matched exactly counts")
             return FieldMatch(value)
+
+
+def _number(text: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        raise ValueError(f"not a number: {text!r}") from None
+    if value < 0:
+        raise ValueError(f"less than 0: {text!r}")
+    return value
 
 
 def _rate(text: str) -> tuple[float, int]:

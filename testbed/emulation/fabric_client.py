@@ -46,7 +46,8 @@ class FabricLink:
 class SwitchConfig:
     """A native switch: its compiled program (shared object and BMv2 JSON), and how its queues work.
 
-    The numbers are those of `testbed.netcore.Fabric.configure_switch`; seed: of the program's random draws.
+    The numbers are those of `testbed.netcore.Fabric.configure_switch`; seed: of the program's random draws; entries:
+    what its tables hold beside the routes, as `testbed.dataplane.entries.path_of` takes it.
     """
 
     name: str
@@ -57,6 +58,7 @@ class SwitchConfig:
     buffer: tuple[int, float, int] | None = None
     pfc: tuple[int, int, int] | None = None
     trim_bytes: int = 0
+    entries: str | None = None
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:

@@ -67,6 +67,7 @@ def _switch(name: str, switch: NativeSwitch, program: CompiledProgram, seed: int
         buffer=(buffer.shared_bytes, buffer.alpha, buffer.headroom_bytes) if buffer else None,
         pfc=(mask, pfc.xoff_bytes, pfc.xon_bytes) if pfc else None,
         trim_bytes=switch.trim_bytes,
+        entries=switch.entries,
     )
 
 

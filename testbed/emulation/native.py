@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from testbed.dataplane.bmv2json import Program, read_json
+from testbed.dataplane.entries import carry_out, path_of
 from testbed.dataplane.forwarding import Forwarding
+from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.control import Control
 from testbed.dataplane.native.loader import ProgramTable, load_program
 from testbed.emulation.fabric_client import FabricConfig, FabricLink, SwitchConfig
@@ -58,6 +60,7 @@ class NativeSwitches:
         self._numbers: dict[str, int] = {}
         self._down: set[int] = set()
         self._agents: Agents | None = None
+        self._controls: dict[str, Control] = {}
         self.forwarding: dict[str, Forwarding] = {}
         for switch in config.switches:
             self._add(switch)
@@ -73,7 +76,7 @@ class NativeSwitches:
         return self._fabric.add_switch_port(self._numbers[switch], number)
 
     def set_up(self) -> None:
-        """Once all ports and links are there, and before packets move: queues, salts, and routes if they are ours."""
+        """Once all ports and links are there, and before packets move: queues, salts, routes that are ours, entries."""
         if not self._numbers:
             return
         for switch in self._config.switches:
@@ -88,6 +91,10 @@ class NativeSwitches:
         self._fabric.nic_priorities(self._config.nic_priorities)
         if self._config.controller is None:
             self._follow_plan()
+        for switch in self._config.switches:
+            if switch.entries is not None:
+                number, control = self._numbers[switch.name], self._controls[switch.name]
+                carry_out(path_of(switch.entries), ConfigurableSwitch(self._fabric, number, control))
 
     def start(self) -> None:
         """Connect to the controller, if there is one. Packets move already."""
@@ -174,7 +181,7 @@ class NativeSwitches:
             self._loaded[config.object] = (*load_program(Path(config.object)), read_json(Path(config.json)))
         _, table, program = self._loaded[config.object]
         number = self._numbers[config.name] = self._fabric.add_switch(ctypes.addressof(table), config.seed)
-        control = Control(program, table, self._fabric.switch_instance(number))
+        control = self._controls[config.name] = Control(program, table, self._fabric.switch_instance(number))
         self.forwarding[config.name] = Forwarding(control, config.name)
 
     def _follow_plan(self) -> None:

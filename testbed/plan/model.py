@@ -114,6 +114,7 @@ class NativeSwitch:
     program: a name in `p4/`, or the absolute path of a .p4 or .json (BMv2) file. scheduler: `strict` serves larger
     priorities first, eight weights (by priority) share the port by bytes. buffer: None leaves each port the link's
     `queue`. trim_bytes: what is kept of a packet that the queue would drop, from Ethernet on; 0: it is dropped.
+    entries: a name in `p4/`, or the absolute path of an STF file, of what the program's tables hold beside the routes.
     """
 
     program: str
@@ -121,6 +122,7 @@ class NativeSwitch:
     buffer: Buffer | None
     pfc: Pfc | None
     trim_bytes: int
+    entries: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,7 @@ def _native(data: Mapping[str, Any]) -> NativeSwitch:
         buffer=Buffer(**buffer) if buffer else None,
         pfc=Pfc(**{**pfc, "priorities": tuple(pfc["priorities"])}) if pfc else None,
         trim_bytes=data["trim_bytes"],
+        entries=data["entries"],
     )
 
 

@@ -39,6 +39,7 @@ def _native(keys: SwitchKeys, program: str) -> NativeSwitch:
         buffer=_buffer(keys.buffer),
         pfc=_pfc(keys.pfc),
         trim_bytes=keys.trim_bytes or 0,
+        entries=keys.entries,
     )
 
 

@@ -17,7 +17,7 @@ from testbed.transport import TRANSPORTS, Transport
 from testbed.transport.congestion import CONGESTIONS
 from testbed.transport.parameters import Parameter
 
-_NATIVE_KEYS = ("program", "scheduler", "buffer", "pfc", "trim", "overrides")
+_NATIVE_KEYS = ("program", "entries", "scheduler", "buffer", "pfc", "trim", "overrides")
 _TRANSPORT_KEYS = ("kind", "congestion", "scale")
 Names = tuple[Step, ...]
 

@@ -52,7 +52,7 @@ class SpecErrors(UsageError):
     def __init__(self, file: str, errors: Iterable[SpecError]) -> None:
         self.file = file
         self.errors: tuple[SpecError, ...] = tuple(
-            sorted(dict.fromkeys(errors), key=lambda e: (e.option != "", e.line, e.column, e.key, e.message))
+            sorted(dict.fromkeys(errors), key=lambda e: (e.option != "", e.line, e.column, e.key))
         )
         lines = [error.text(file) for error in self.errors[:MOST_TOLD]]
         if len(self.errors) > MOST_TOLD:

@@ -15,8 +15,11 @@ _SHELL_WORD = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\|&;<>()])+
 _LITERAL_WORD = re.compile(r"""(?P<plain>[^'"\\$`*?[]+)|"(?P<double>[^"\\$`]*)"|'(?P<single>[^']*)'""")
 _OWN_KEYS = ("topology.kind", "transport.kind", "workload.algorithm")
 _DATA_KEYS = {"workload.gradients": (".npy", ".npz"), "workload.algorithm": (".xml",), "switches.controller": (".py",)}
-_PROGRAM_KEYS = ("switches.program", "switches.overrides.program")
-_PROGRAM_FILES = (".p4", ".json")
+_P4_KEYS = {  # of what may be in `p4/` too
+    f"{section}.{key}": endings
+    for section in ("switches", "switches.overrides")
+    for key, endings in (("program", (".p4", ".json")), ("entries", (".stf",)))
+}
 
 
 def find_file(name: str, folder: Path) -> Path | None:
@@ -67,8 +70,9 @@ def _visit(findings: Findings, node: Node, path: tuple[Step, ...], key: str, fol
         if key in _OWN_KEYS and is_reference(node.value):
             file, colon, name = node.value.rpartition(":")
             name = colon + name
-        elif key in _PROGRAM_KEYS:
-            node.value = _program(node.value, folder)
+        elif key in _P4_KEYS:
+            if file.endswith(_P4_KEYS[key]):
+                node.value = _of_p4(file, folder)
             return
         elif not node.value.endswith(_DATA_KEYS.get(key, ())) or key not in _DATA_KEYS:
             return
@@ -80,10 +84,8 @@ def _visit(findings: Findings, node: Node, path: tuple[Step, ...], key: str, fol
             findings.drop(path[:-1] if path[-1] == "kind" else path)
 
 
-def _program(name: str, folder: Path) -> str:
-    """A program's file made absolute, which may be in `p4/` too; a bare name, or a file that is not there, stays."""
-    if not name.endswith(_PROGRAM_FILES):
-        return name
+def _of_p4(name: str, folder: Path) -> str:
+    """A file made absolute that may be in `p4/` too; one that is not there stays."""
     return str(find_file(name, folder) or find_file(name.removeprefix("p4/"), shared_folder("p4")) or name)
 
 

@@ -105,6 +105,7 @@ class SwitchKeys(Section):
     """What a native switch may be told (None: not set here)."""
 
     program: str | None = None
+    entries: str | None = None
     scheduler: Literal["strict"] | SchedulerSpec | None = None
     buffer: BufferSpec | None = None
     pfc: PfcSpec | None = None

@@ -26,6 +26,7 @@ from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES, UDP_HEADERS_BYTES
 CONTROLLERS = ("ecmp",)
 _MOST_ALPHA = 1024
 _MOST_WEIGHT = 1000
+_MOST_LINES = 10  # of a file of entries that are told
 _SECTION: tuple[Step, ...] = ("switches",)
 Path = tuple[Step, ...]
 
@@ -86,6 +87,8 @@ def _check_entry(findings: Findings, path: Path, entry: SwitchKeys) -> None:
     """What is wrong with an entry's keys whatever else holds."""
     if entry.program is not None:
         _check_program(findings, (*path, "program"), entry.program)
+    if entry.entries is not None:
+        _check_entries_file(findings, (*path, "entries"), entry.entries)
     if isinstance(entry.scheduler, SchedulerSpec):
         _check_weights(findings, (*path, "scheduler", "weighted"), entry.scheduler.weighted)
     if entry.buffer is not None and not 0 < entry.buffer.alpha <= _MOST_ALPHA:
@@ -124,6 +127,18 @@ def _check_program(findings: Findings, path: Path, name: str) -> None:
     else:
         if not facts.takes_routes:
             findings.add(path, "has no tables `routes` and `members` to take the routes: include include/routing.p4")
+
+
+def _check_entries_file(findings: Findings, path: Path, name: str) -> None:
+    from testbed.dataplane.entries import FILES, shipped
+
+    known = shipped()
+    if name.endswith(FILES) and not os.path.isfile(name):  # noqa: PTH113 - as above
+        message = f"there is no file {name!r} beside the spec, in the current folder or in p4/"
+        findings.add(path, message, closest(PurePath(name).stem.removesuffix(".entries"), known))
+    elif not name.endswith(FILES) and name not in known:
+        message = f"no entries are called {name!r}: there are {listed(list(known))}, or a file (.stf)"
+        findings.add(path, message, closest(name, known))
 
 
 def _check_weights(findings: Findings, path: Path, weights: tuple[int, ...] | Mapping[str, int]) -> None:
@@ -169,6 +184,8 @@ def _settle(
     set_by: dict[str, dict[str, tuple[Path, SwitchKeys]]] = {name: {} for name in graph.switches}
     for names, (path, entry) in zip([graph.switches, *selected], entries, strict=True):
         for name in names:
+            if entry.program is not None and _program_of(set_by[name]) != entry.program:
+                set_by[name].pop("entries", None)  # which are of the other program
             set_by[name].update({_NAMES[key]: (path, entry) for key in _given(entry)})
     mtus = {name: max(link.parameters.mtu_bytes for link in graph.links_from(name)) for name in graph.switches}
     return [_Switch(name, keys, max(mtus[name], MTU_BYTES[0])) for name, keys in set_by.items()]
@@ -187,6 +204,7 @@ def _check_together(net: Network, graph: Graph, switches: Sequence[_Switch]) -> 
             findings.add(path, message, suggestion)
     _check_headroom(findings, switches)
     _check_priorities(net, switches)
+    _check_entries(net, graph, switches)
 
 
 def _misfits(switch: _Switch) -> Iterator[tuple[Path, str, str]]:
@@ -232,8 +250,7 @@ def _check_priorities(net: Network, switches: Sequence[_Switch]) -> None:
         if switch.pfc is not None:
             path = switch.path("pfc", "priorities")
             paused[path] = _priorities(switch.pfc)
-            named = switch.set_by["program"][1].program if "program" in switch.set_by else None
-            programs[path].add(named or default_program(net.spec.routing))
+            programs[path].add(_program_of(switch.set_by) or default_program(net.spec.routing))
     for path, priorities in paused.items():
         try:
             facts = [facts_of(path_of(name)) for name in programs[path]]
@@ -243,6 +260,36 @@ def _check_priorities(net: Network, switches: Sequence[_Switch]) -> None:
             names = " and ".join(sorted(programs[path]))
             message = f"{names}: gives packets no priority, so that all are of priority 0 and none is ever paused"
             net.findings.add(path, message, "0")
+
+
+def _check_entries(net: Network, graph: Graph, switches: Sequence[_Switch]) -> None:
+    """Each file of entries against each program that takes it, and the fewest ports of its switches."""
+    from testbed.dataplane.entries import mistakes
+    from testbed.dataplane.entries import path_of as entries_of
+    from testbed.dataplane.programs import path_of, program_in
+
+    ports: dict[tuple[Path, str], int] = {}
+    for switch in switches:
+        if "entries" in switch.set_by:
+            use = switch.path("entries"), _program_of(switch.set_by) or default_program(net.spec.routing)
+            ports[use] = min(len(graph.links_from(switch.name)), ports.get(use, MOST_PORTS))
+    named = {s.path("entries"): s.set_by["entries"][1].entries for s in switches if "entries" in s.set_by}
+    for (path, name), fewest in ports.items():
+        try:
+            program, file = program_in(path_of(name)), entries_of(str(named[path]))
+        except (TestbedError, OSError):
+            continue  # which is told of the program, or of the file
+        found = list(mistakes(program, file, fewest))
+        for mistake in found[:_MOST_LINES]:
+            hint = f" ({mistake.hint})" if mistake.hint else ""
+            net.findings.add(path, f"does not fit {PurePath(name).stem}: {mistake}{hint}")
+        if len(found) > _MOST_LINES:
+            net.findings.add(path, f"does not fit {PurePath(name).stem}: {len(found) - _MOST_LINES} lines more")
+
+
+def _program_of(set_by: Mapping[str, tuple[Path, SwitchKeys]]) -> str | None:
+    """The program that is named for a switch, if one is."""
+    return set_by["program"][1].program if "program" in set_by else None
 
 
 def _priorities(pfc: PfcSpec) -> tuple[int, ...]:

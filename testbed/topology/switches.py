@@ -1,4 +1,7 @@
-"""The spec's `switches` onto a graph: what each switch is told, later overrides winning key by key."""
+"""The spec's `switches` onto a graph: what each switch is told, later overrides winning key by key.
+
+Entries are of a program: one that names another program, and no entries, leaves those of the first behind.
+"""
 
 from collections.abc import Mapping
 
@@ -16,6 +19,8 @@ def switch_keys(graph: Graph, switches: SwitchesSpec) -> Mapping[str, SwitchKeys
     for override in switches.overrides:
         given = {key: value for key in KEYS if (value := getattr(override, key)) is not None}
         for name in select_switches(graph, override.select):
+            if given.get("program", keys[name]["program"]) != keys[name]["program"]:
+                keys[name]["entries"] = None
             keys[name] |= given
     return {name: SwitchKeys.model_construct(**given) for name, given in keys.items()}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.cli import run
+from testbed.cli import execute
 from testbed.dataplane.stf import Expect, Packet, read_stf
 from testbed.emulation import namespaces
 from tests.netcore.pcapng import INBOUND, OUTBOUND, read_pcapng
@@ -130,18 +130,18 @@ class TestOnInterfaces:
             assert out.startswith(f"port 7 ({leaf.interface}): received ")
 
     def test_an_interface_that_is_not_there(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["p4", "run", "l3_ecmp", "--port", "1=none0"]) == 2
+        assert execute(["p4", "run", "l3_ecmp", "--port", "1=none0"]) == 2
         assert "port 1: interface 'none0': No such device" in capsys.readouterr().err
 
     def test_a_port_that_no_program_can_name(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["p4", "run", "l3_ecmp", "--port", "510=lo"]) == 2
+        assert execute(["p4", "run", "l3_ecmp", "--port", "510=lo"]) == 2
         assert "ports are numbered from 0 to 509" in capsys.readouterr().err
 
     def test_entries_that_the_program_has_not(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         entries = tmp_path / "wrong.stf"
         entries.write_text("\nadd paths headers.ipv4.destination:0x0a080001/32 to_port(port:1)\n")
-        assert run(["p4", "run", "l3_ecmp", "--port", "1=lo", "--entries", str(entries)]) == 2
-        assert f"{entries}: line 2: there is no table 'paths'" in capsys.readouterr().err
+        assert execute(["p4", "run", "l3_ecmp", "--port", "1=lo", "--entries", str(entries)]) == 2
+        assert f"{entries}:2:1: there is no table 'paths'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -159,11 +159,11 @@ class TestOnInterfaces:
 def test_what_is_asked_wrongly_ends_in_status_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["p4", "run", *arguments]) == 2
+    assert execute(["p4", "run", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert run(["p4", "run", "l3_ecmp", "--port", "1=eth0"]) == 3
+    assert execute(["p4", "run", "l3_ecmp", "--port", "1=eth0"]) == 3
     assert "needs root" in capsys.readouterr().err

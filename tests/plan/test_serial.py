@@ -98,6 +98,7 @@ def test_what_the_fabric_reads_of_native_switches_stands_by_name() -> None:
     assert (data["switching"]["kind"], data["switching"]["controller"]) == ("native", None)
     assert data["switching"]["native"]["c0"] == {
         "program": "l3_ecmp",
+        "entries": None,
         "scheduler": "strict",
         "buffer": {"shared_bytes": 1 << 20, "alpha": 1.0, "headroom_bytes": 0},
         "pfc": {"priorities": (3, 5), "xoff_bytes": 2000, "xon_bytes": 1000},

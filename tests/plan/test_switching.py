@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from testbed.cli import run
+from testbed.cli import execute
 from testbed.errors import MachineLacks
 from testbed.plan import DEFAULT_CAPABILITIES
 from testbed.plan.model import Buffer, Carried, NativeSwitch, Pfc
@@ -72,6 +72,7 @@ def test_overrides_in_order_key_by_key() -> None:
     keys = {
         "kind": "native",
         "program": "ecn_priority",
+        "entries": "ecn_priority",
         "buffer": {"shared": "1MiB", "headroom": "20KiB"},
         "pfc": {"priorities": [4, 3], "xoff": "64KiB", "xon": "48KiB"},
         "overrides": [
@@ -83,12 +84,12 @@ def test_overrides_in_order_key_by_key() -> None:
     }
     native = planned(KERNEL, switches=keys).switching.native
     buffer, pfc = Buffer(1 << 20, 1.0, 20 << 10), Pfc((3, 4), 64 << 10, 48 << 10)
-    assert native["a0_0"] == NativeSwitch("ecn_priority", "strict", buffer, pfc, 0)
+    assert native["a0_0"] == NativeSwitch("ecn_priority", "strict", buffer, pfc, 0, "ecn_priority")
     assert native["e1_0"] == NativeSwitch("trim", "strict", buffer, pfc, 64)
     assert native["e0_1"] == NativeSwitch("trim", (1, 1, 1, 1, 1, 1, 1, 9), buffer, pfc, 0)
     assert native["c0"] == NativeSwitch("trim", "strict", buffer, Pfc((0,), 1024, 1024), 64)
     all_eight = Pfc(tuple(range(8)), 2048, 0)
-    assert native["c1"] == NativeSwitch("ecn_priority", tuple(range(1, 9)), buffer, all_eight, 0)
+    assert native["c1"] == NativeSwitch("ecn_priority", tuple(range(1, 9)), buffer, all_eight, 0, "ecn_priority")
 
 
 def test_the_dilation_is_by_what_the_machine_carries_through_native_switches() -> None:
@@ -135,7 +136,7 @@ def test_the_outline_tells_the_switches(spec: Path, capsys: pytest.CaptureFixtur
         "switches.pfc={priorities: [3, 4], xoff: 64KiB, xon: 48KiB}",
         "switches.overrides=[{select: leaf, program: p4/trim.p4, trim: 64B, scheduler: {weighted: {3: 4}}}]",
     ]
-    assert run(["plan", str(spec), *(word for setting in settings for word in ("-S", setting))]) == 0
+    assert execute(["plan", str(spec), *(word for setting in settings for word in ("-S", setting))]) == 0
     text = " ".join(capsys.readouterr().out.split())
     for words in (
         "switches: native (trim.p4, ecn_priority, no controller)",
@@ -162,7 +163,7 @@ def test_the_outline_tells_the_switches(spec: Path, capsys: pytest.CaptureFixtur
     ],
 )
 def test_json_has_the_notes(spec: Path, capsys: pytest.CaptureFixture[str], setting: str, note: str | None) -> None:
-    assert run(["plan", str(spec), "--json", "-S", setting]) == 0
+    assert execute(["plan", str(spec), "--json", "-S", setting]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["switching"]["kind"] == "native"
     assert len(data["notes"]) == (note is not None)

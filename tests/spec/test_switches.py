@@ -24,7 +24,7 @@ switches:
   trim: 64B
   overrides:
     - {select: core, scheduler: {weighted: {3: 4}}}
-    - {select: [e0_*, edge], program: p4/trim.p4, trim: 0}
+    - {select: [e0_*, edge], program: p4/trim.p4, entries: trim, trim: 0}
 """
 NAMED = "ecn_priority, gradient_drop, l3_ecmp, spray, trim"
 
@@ -46,6 +46,22 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
         "switches.program",
         f"no switch program is called 'ecn_priorty': there are {NAMED}, or a file (.p4 or .json)",
         "ecn_priority",
+    ),
+    (
+        "unknown entries",
+        "entries: trim",
+        "entries: §trimm",
+        "switches.overrides.1.entries",
+        "no entries are called 'trimm': there are ecn_priority, gradient_drop, trim, or a file (.stf)",
+        "trim",
+    ),
+    (
+        "no such file of entries",
+        "entries: trim",
+        "entries: §p4/trimm.entries.stf",
+        "switches.overrides.1.entries",
+        "there is no file 'p4/trimm.entries.stf' beside the spec, in the current folder or in p4/",
+        "trim",
     ),
     (
         "no such file",
@@ -155,7 +171,7 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
         "{select: core, scheduler: {weighted: {3: 4}}}",
         "§{select: core}",
         "switches.overrides.0",
-        "sets nothing: give it one of program, scheduler, buffer, pfc, trim",
+        "sets nothing: give it one of program, entries, scheduler, buffer, pfc, trim",
         "",
     ),
     ("no selector", "{select: core, ", "§{", "switches.overrides.0.select", "is missing", ""),
@@ -222,7 +238,7 @@ def test_all_mistakes_are_told_in_one_pass(tmp_path: Path) -> None:
 def test_a_pause_of_priorities_that_no_packet_has(tmp_path: Path) -> None:
     unset = RIGHT.replace("program: ecn_priority", "program: l3_ecmp")
     assert mistakes(tmp_path, unset) == ()  # p4/trim.p4, of the edge, gives priorities
-    (found,) = mistakes(tmp_path, unset.replace(" program: p4/trim.p4,", ""))
+    (found,) = mistakes(tmp_path, unset.replace(" program: p4/trim.p4, entries: trim,", ""))
     assert (found.line, found.column, found.key, found.suggestion) == (8, 21, "switches.pfc.priorities", "0")
     assert found.message == "l3_ecmp: gives packets no priority, so that all are of priority 0 and none is ever paused"
 
@@ -236,6 +252,41 @@ def test_a_program_of_one_s_own_lies_beside_the_spec_and_includes_what_is_shippe
     shipped = Path(str(read_spec_program(tmp_path, "p4/l3_ecmp.p4"))).read_text()
     assert own(tmp_path, shipped) == ()
     assert read_spec_program(tmp_path, "own.p4") == str(tmp_path / "own.p4")
+
+
+def entries(folder: Path, text: str) -> tuple[Any, ...]:
+    (folder / "own.stf").write_text(text)
+    switches = "switches: {kind: native, program: ecn_priority, entries: own.stf}"
+    return mistakes(folder, f"name: n\ntopology: {{kind: star, hosts: 2}}\n{switches}\n")
+
+
+def test_entries_of_one_s_own_are_told_with_their_lines(tmp_path: Path) -> None:
+    right = "# mine\nadd priorities dscp:1 to_priority(priority:1)\n"
+    assert entries(tmp_path, right) == ()
+    assert read_spec(tmp_path / "spec.yaml").switches.entries == str(tmp_path / "own.stf")
+    found = entries(tmp_path, right + "add priorities dscp:2 to_priority(priority:8)\nmirroring_add 1 3\n")
+    assert [(e.line, e.column, e.key) for e in found] == [(3, 58, "switches.entries")] * 2
+    assert [e.message for e in found] == [
+        f"does not fit ecn_priority: {tmp_path}/own.stf:{place}: {what}"
+        for place, what in (
+            ("3:1", "SwitchIngress.to_priority: priority: 0x8 does not fit 3 bits"),
+            ("4:1", "there is no port 3: they are 1 to 2, and 510 of the control plane"),
+        )
+    ]
+
+
+def test_another_program_leaves_entries_behind_unless_it_names_its_own(tmp_path: Path) -> None:
+    text = RIGHT.replace("program: ecn_priority", "program: ecn_priority\n  entries: ecn_priority")
+    assert mistakes(tmp_path, text) == ()
+    assert mistakes(tmp_path, text.replace(" entries: trim,", "")) == ()
+    (*_, last) = mistakes(tmp_path, text.replace(" entries: trim,", " entries: gradient_drop,"))
+    assert (last.line, last.column, last.key) == (13, 60, "switches.overrides.1.entries")
+    assert last.message == "does not fit trim: 2 lines more"
+
+
+def test_entries_are_of_native_switches(tmp_path: Path) -> None:
+    (found,) = mistakes(tmp_path, "name: n\ntopology: {kind: star, hosts: 2}\nswitches: {entries: trim}\n")
+    assert found.message == "goes with kind: native (or auto), and this is ovs"
 
 
 def read_spec_program(folder: Path, name: str) -> str | None:

@@ -13,6 +13,8 @@ from testbed.dataplane.bmv2json import Program, Table
 from testbed.dataplane.native.loader import STATUS, Call, Count, Match, ProgramTable, Rates
 from testbed.errors import UsageError
 
+_MADE = "tbl_"  # how compilers call the tables that they make of statements
+
 
 class ControlError(UsageError):
     """The control plane asks for something that this program or its present state does not have."""
@@ -48,7 +50,8 @@ def by_suffix(name: str, known: Iterable[str], what: str) -> str:
         return found[0]
     if found:
         raise ControlError(f"{what} {name!r} is ambiguous: {', '.join(found)}")
-    raise ControlError(f"there is no {what} {name!r}", hint=f"there are: {', '.join(names) or 'none'}")
+    told = ", ".join(n for n in names if not n.startswith(_MADE)) or "none"
+    raise ControlError(f"there is no {what} {name!r}", hint=f"there are: {told}")
 
 
 def _bytes(value: int, bits: int, what: str) -> bytes:
@@ -66,8 +69,8 @@ class Control:
         self._instance = instance
         self._tables = {t.name: (i, t) for i, t in enumerate(program.tables)}
         self._registers = {r.name: (i, r) for i, r in enumerate(program.registers)}
-        self._counters = {name: i for i, name in enumerate(functions.counters.listed())}
-        self._meters = {name: i for i, name in enumerate(functions.meters.listed())}
+        self._counters = {c.name: i for i, c in enumerate(c for c in program.counters if not c.direct)}
+        self._meters = {m.name: i for i, m in enumerate(m for m in program.meters if not m.direct)}
         self._value_sets = {v.name: (i, v) for i, v in enumerate(program.value_sets)}
         self._profiles = {p.name: i for i, p in enumerate(program.profiles)}
 
@@ -115,6 +118,8 @@ class Control:
                 low = field.value & high if key.match in ("ternary", "optional") else field.value
             values.append(_bytes(low, bits, what))
             masks.append(_bytes(high, bits, what))
+        if not 0 <= priority < 1 << 31:
+            raise ControlError(f"{table.name}: a priority of {priority} does not fit 31 bits")
         return Match(b"".join(values), b"".join(masks), priority)
 
     def _call(self, actions: Sequence[int], call: ActionCall, what: str) -> Call:

@@ -7,6 +7,7 @@ from typing import Self
 
 from testbed.dataplane.bmv2json import Program
 from testbed.dataplane.native.build import build_program, build_trials
+from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.control import Control
 from testbed.dataplane.native.loader import Frame, Mutant, load_program, load_trials
 from testbed.netcore import CPU_PORT, Fabric
@@ -18,7 +19,7 @@ SETTLE_NS = 999  # less than the microsecond that programs count in
 MUTANTS_AT_ONCE = 256
 
 
-class Exchange:
+class Exchange(ConfigurableSwitch):
     """A context manager; `control` fills its tables. Compiles the program unless the cache has it.
 
     Raises ValueError for a program of another ABI version.
@@ -26,19 +27,17 @@ class Exchange:
 
     def __init__(self, program: Program, *, seed: int = 1, sanitize: bool = False) -> None:
         self._object, self._table = load_program(build_program(program, sanitize=sanitize))
-        self._fabric = Fabric(seed, virtual=True)
-        self._switch = self._fabric.add_switch(ctypes.addressof(self._table), seed)
+        fabric = Fabric(seed, virtual=True)
+        switch = fabric.add_switch(ctypes.addressof(self._table), seed)
+        super().__init__(fabric, switch, Control(program, self._table, fabric.switch_instance(switch)))
         self._numbers: dict[int, int] = {}  # of ports, by the index of the host's port that each leads to
         for number in PORTS:
-            host, port = self._fabric.add_memory_port(), self._fabric.add_switch_port(self._switch, number)
-            link = self._fabric.add_link(port, host, number)
-            self._fabric.set_link(link, rate_bps=RATE_BPS, delay_ns=0, queue_bytes=QUEUE_BYTES)
+            host, port = fabric.add_memory_port(), fabric.add_switch_port(switch, number)
+            link = fabric.add_link(port, host, number)
+            fabric.set_link(link, rate_bps=RATE_BPS, delay_ns=0, queue_bytes=QUEUE_BYTES)
             self._numbers[host] = number
-        self._groups: dict[int, Sequence[tuple[int, int]]] = {}
-        self._sessions: dict[int, tuple[int | None, int | None]] = {}
         self._now_ns = 0
         self.messages: list[str] = []
-        self.control = Control(program, self._table, self._fabric.switch_instance(self._switch))
 
     def __enter__(self) -> Self:
         return self
@@ -47,25 +46,6 @@ class Exchange:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         del self.control, self._fabric
-
-    def set_group(self, group: int, replicas: Sequence[tuple[int, int]]) -> None:
-        """Set a multicast group's copies: port and replication id of each."""
-        self._groups[group] = replicas
-        self._fabric.set_group(self._switch, group, replicas)
-        for session, (port, of) in self._sessions.items():
-            if of == group:
-                self.set_session(session, port=port, group=of)
-
-    def set_session(self, session: int, *, port: int | None = None, group: int | None = None) -> None:
-        """Set where clones of a session go."""
-        self._sessions[session] = port, group
-        to_group = self._groups.get(group, ()) if group is not None else ()
-        to_port = () if port is None else ((port, 0),)
-        self._fabric.set_session(self._switch, session, (*to_group, *to_port))
-
-    def set_queue_depth(self, depth: int) -> None:
-        """Set what packets from now on find in their queue and leave behind in it."""
-        self._fabric.set_depth(self._switch, depth)
 
     def inject(self, port: int, frame: bytes, now_ns: int = 0) -> list[tuple[int, bytes]]:
         """Carry a frame to its end; port and bytes of each packet that left, in order, those to the CPU last.

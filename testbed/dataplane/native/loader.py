@@ -45,9 +45,6 @@ class Rates(ctypes.Structure):
 class Names(ctypes.Structure):
     _fields_ = (("names", POINTER(c_char_p)), ("count", c_uint32))
 
-    def listed(self) -> list[str]:
-        return [self.names[i].decode() for i in range(self.count)]
-
 
 def _function(*arguments: Any) -> Any:
     return ctypes.CFUNCTYPE(c_int, c_void_p, *arguments)

@@ -53,10 +53,10 @@ _ClickException = typer.BadParameter.__mro__[2]  # click's own or the copy that 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line (default: this process's) and exit with the status that the contract gives."""
-    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+    sys.exit(execute(list(sys.argv[1:] if arguments is None else arguments)))
 
 
-def run(arguments: list[str]) -> int:
+def execute(arguments: list[str]) -> int:
     """Carry out a command line; its exit status. Errors go to stderr, as one message each."""
     try:
         app, arguments = _app(arguments)

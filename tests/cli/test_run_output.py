@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from testbed.cli import run
+from testbed.cli import execute
+from testbed.cli import run as verb
 from testbed.errors import RunFailed, TestbedError
 from testbed.plan.planner import DEFAULT_CAPABILITIES
 from testbed.results.expect import Judgement
@@ -40,7 +40,7 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         monkeypatch.setattr("testbed.run.experiment.run_experiment", outcome_of(error, judgements))
         path = tmp_path / "small.yaml"
         path.write_text(SPEC)
-        status = run(["run", str(path), "--out", str(tmp_path / out), *arguments])
+        status = execute(["run", str(path), "--out", str(tmp_path / out), *arguments])
         return (status, *capsys.readouterr())
 
     return go_on
@@ -79,7 +79,6 @@ def test_a_terminal_sees_one_line_with_the_time_left(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = iter([0.0, 100.0, 130.0])
-    verb = import_module("testbed.cli.run")  # not at the top: there it would hide the function of its name from others
     monkeypatch.setattr(verb.time, "monotonic", lambda: next(now))
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with verb._Progress(quiet=False) as progress:
@@ -91,5 +90,4 @@ def test_a_terminal_sees_one_line_with_the_time_left(
 
 
 def test_durations() -> None:
-    duration = import_module("testbed.cli.run")._duration
-    assert [duration(seconds) for seconds in (0.2, 59.4, 60, 3661)] == ["0 s", "59 s", "1 min 0 s", "61 min 1 s"]
+    assert [verb._duration(seconds) for seconds in (0.2, 59.4, 60, 3661)] == ["0 s", "59 s", "1 min 0 s", "61 min 1 s"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from testbed.cli import NOT_BUILT, VERBS, run, with_verbosity
+from testbed.cli import NOT_BUILT, VERBS, execute, with_verbosity
 
 SMALL = """\
 name: small
@@ -26,7 +26,7 @@ def spec(tmp_path: Path) -> Path:
 
 
 def test_a_right_spec_is_ok(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["validate", str(spec)]) == 0
+    assert execute(["validate", str(spec)]) == 0
     assert capsys.readouterr() == (f"{spec}: ok\n", "")
 
 
@@ -35,7 +35,7 @@ def test_mistakes_go_to_stderr_with_status_2_and_the_other_specs_are_still_read(
 ) -> None:
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(SMALL.replace("star", "stra"))
-    assert run(["validate", str(wrong), str(tmp_path / "none.yaml"), str(spec)]) == 2
+    assert execute(["validate", str(wrong), str(tmp_path / "none.yaml"), str(spec)]) == 2
     out, err = capsys.readouterr()
     assert out == f"{spec}: ok\n"
     first, second, *_ = err.splitlines()
@@ -45,13 +45,13 @@ def test_mistakes_go_to_stderr_with_status_2_and_the_other_specs_are_still_read(
 
 
 def test_overrides_and_the_engine_are_checked_too(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["validate", str(spec), "-S", "workers.count=5", "-S", "seed=2"]) == 2
+    assert execute(["validate", str(spec), "-S", "workers.count=5", "-S", "seed=2"]) == 2
     assert "-S workers.count=5: workers.count: 5 workers on 4 hosts" in capsys.readouterr().err
-    assert run(["validate", "--engine", "simulation", str(spec)]) == 2
+    assert execute(["validate", "--engine", "simulation", str(spec)]) == 2
 
 
 def test_the_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["validate", "--schema"]) == 0
+    assert execute(["validate", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "A Testbed spec"
 
 
@@ -69,26 +69,26 @@ def test_the_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_misused_command_line_ends_with_2_and_a_way_out(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(arguments) == 2
+    assert execute(arguments) == 2
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"]])
 def test_the_help_names_every_verb(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(arguments) == 0
+    assert execute(arguments) == 0
     out = capsys.readouterr().out
     assert all(f"\n  {verb.name}  " in out for verb in VERBS)
 
 
 @pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
 def test_every_verb_is_there_and_says_how_it_is_used(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([verb, "--help"]) == 0
+    assert execute([verb, "--help"]) == 0
     assert capsys.readouterr().out.startswith(f"Usage: testbed {verb}")
 
 
 def test_quiet_and_verbose_may_stand_anywhere(spec: Path) -> None:
-    assert run(["-q", "validate", str(spec)]) == 0
-    assert run(["validate", str(spec), "-v"]) == 0
+    assert execute(["-q", "validate", str(spec)]) == 0
+    assert execute(["validate", str(spec), "-v"]) == 0
 
 
 def test_a_verb_that_has_its_own_quiet_is_told_too() -> None:
@@ -102,7 +102,7 @@ def test_a_verb_that_has_its_own_quiet_is_told_too() -> None:
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--version"]) == 0
+    assert execute(["--version"]) == 0
     assert capsys.readouterr().out.startswith("testbed ")
 
 
@@ -111,7 +111,7 @@ def test_an_interrupt_is_130(spec: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         raise KeyboardInterrupt
 
     monkeypatch.setattr("testbed.spec.reader.read_spec", interrupted)
-    assert run(["validate", str(spec)]) == 130
+    assert execute(["validate", str(spec)]) == 130
 
 
 def test_a_defect_is_one_line_and_a_log(
@@ -122,21 +122,21 @@ def test_a_defect_is_one_line_and_a_log(
 
     monkeypatch.setattr("testbed.spec.reader.read_spec", broken)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert run(["validate", str(spec)]) == 1
+    assert execute(["validate", str(spec)]) == 1
     err = capsys.readouterr().err
     assert err.startswith("testbed: unexpected ZeroDivisionError: oh\n")
     assert "Traceback" not in err
     (log,) = tmp_path.glob("testbed-*.log")
     assert "Traceback" in log.read_text()
     monkeypatch.setenv("TESTBED_DEBUG", "1")
-    assert run(["validate", str(spec)]) == 1
+    assert execute(["validate", str(spec)]) == 1
     assert "Traceback" in capsys.readouterr().err
 
 
 def test_lists_have_a_line_each_and_constants_with_their_source(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["list", "topologies"]) == 0
+    assert execute(["list", "topologies"]) == 0
     assert any(line.startswith("fat-tree ") for line in capsys.readouterr().out.splitlines())
-    assert run(["list", "transports,congestion", "--json"]) == 0
+    assert execute(["list", "transports,congestion", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     mtu = next(p for p in found["transports"][0]["parameters"] if p["name"] == "mtu")
     assert mtu["default"] == 1024
@@ -145,9 +145,8 @@ def test_lists_have_a_line_each_and_constants_with_their_source(capsys: pytest.C
 
 
 def test_the_help_imports_no_heavy_library() -> None:
-    code = (
-        "import sys, testbed.cli; testbed.cli.run(['--help']); print({'numpy', 'pydantic', 'yaml'} & set(sys.modules))"
-    )
+    code = "import sys; from testbed.cli import execute; execute(['--help'])"
+    code += "; print({'numpy', 'pydantic', 'yaml'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.rstrip().endswith("set()")
 

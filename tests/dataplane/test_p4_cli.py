@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.cli import run
+from testbed.cli import execute
 from testbed.dataplane import corpus
 from testbed.errors import UsageError
 from tests.dataplane.programs import program
@@ -17,30 +17,30 @@ ORACLE = Path(__file__).parent / "oracle"
 
 def test_a_test_that_passes(capsys: pytest.CaptureFixture[str]) -> None:
     program = str(ORACLE / "32_set_valid.json")
-    assert run(["p4", "test", program, str(ORACLE / "32_set_valid.stf")]) == 0
+    assert execute(["p4", "test", program, str(ORACLE / "32_set_valid.stf")]) == 0
     assert capsys.readouterr().out.endswith("11 held\n")
 
 
 def test_a_test_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stf = tmp_path / "wrong.stf"
     stf.write_text("packet 0 00 00 11 99\nexpect 1 00 01 11 98 $\n")
-    assert run(["p4", "test", str(ORACLE / "32_set_valid.json"), str(stf)]) == 1
+    assert execute(["p4", "test", str(ORACLE / "32_set_valid.json"), str(stf)]) == 1
     assert "line 2: port 1: expected 00011198 $, got 00011199" in capsys.readouterr().out
 
 
 def test_build_writes_json_and_its_errors_have_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["p4", "build", str(ORACLE / "32_set_valid.p4"), "-o", str(tmp_path)]) == 0
+    assert execute(["p4", "build", str(ORACLE / "32_set_valid.p4"), "-o", str(tmp_path)]) == 0
     assert "pipelines" in json.loads((tmp_path / "32_set_valid.json").read_text())
     assert "pkg_info" in (tmp_path / "32_set_valid.p4info.txt").read_text()
-    assert run(["p4", "build", str(ORACLE / "neg_03_width.p4"), "-o", str(tmp_path)]) == 2
+    assert execute(["p4", "build", str(ORACLE / "neg_03_width.p4"), "-o", str(tmp_path)]) == 2
     assert "neg_03_width.p4:" in capsys.readouterr().err
 
 
 def test_an_unknown_target_and_a_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
     program, stf = str(ORACLE / "32_set_valid.json"), str(ORACLE / "32_set_valid.stf")
-    assert run(["p4", "test", program, stf, "--target", "tofino"]) == 2
+    assert execute(["p4", "test", program, stf, "--target", "tofino"]) == 2
     assert "there are: native, bmv2" in capsys.readouterr().err
-    assert run(["p4", "test", program, "none.stf"]) == 2
+    assert execute(["p4", "test", program, "none.stf"]) == 2
 
 
 FOLDER = {  # what is in a program after the first line, and its test
@@ -64,7 +64,7 @@ def _folder(directory: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_folder_of_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["p4", "test", str(_folder(tmp_path))]) == 1
+    assert execute(["p4", "test", str(_folder(tmp_path))]) == 1
     captured = capsys.readouterr()
     assert "wrong.p4: failed: line 2: port 1: expected 02 $, got 01" in captured.out
     assert "broken.p4: refused: " in captured.out
@@ -74,7 +74,7 @@ def test_a_folder_of_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.slow
 def test_a_folder_of_tests_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["p4", "test", str(_folder(tmp_path)), "--json"]) == 1
+    assert execute(["p4", "test", str(_folder(tmp_path)), "--json"]) == 1
     said = json.loads(capsys.readouterr().out)
     assert (said["passed"], said["failed"], said["refused"], said["other_architectures"]) == (1, 1, 2, 1)
     assert [(one["program"], one["outcome"]) for one in said["programs"]] == [
@@ -86,7 +86,7 @@ def test_a_folder_of_tests_as_json(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_folder_without_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["p4", "test", str(tmp_path)]) == 2
+    assert execute(["p4", "test", str(tmp_path)]) == 2
     assert "no v1model program" in capsys.readouterr().err
 
 

@@ -14,7 +14,7 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
-from testbed.cli import run
+from testbed.cli import execute
 from testbed.dataplane.bmv2json import Program, program_of
 from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.native.control import ActionCall, FieldMatch
@@ -98,7 +98,7 @@ def test_mutated_packets_are_clean_under_sanitizers(tmp_path: Path) -> None:
 
 
 def test_the_list_has_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["list", "programs"]) == 0
+    assert execute(["list", "programs"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == PROGRAMS
     assert "l3_ecmp        Forwards IPv4 by the longest prefix" in lines[2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.cli import run
+from testbed.cli import execute
 from testbed.doctor import facts
 
 
@@ -31,7 +31,7 @@ def test_tools_are_found_where_users_paths_do_not_lead(monkeypatch: pytest.Monke
 def test_a_mend_line_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     lack = facts.Fact("x[bold]", False, "not installed", "cost", "pip install 'a[b]'", needed=True)
     monkeypatch.setattr(facts, "look", lambda: [lack])
-    assert run(["doctor"]) == 3
+    assert execute(["doctor"]) == 3
     printed = capsys.readouterr().out
     assert "x[bold]" in printed
     assert "pip install 'a[b]'" in printed

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from testbed.cli import run
+from testbed.cli import execute
 from testbed.doctor import capacity, facts, store
 from testbed.doctor.facts import Fact
 from testbed.emulation.state import runs
@@ -49,7 +49,7 @@ def test_it_measures_once_and_again_when_asked(
 ) -> None:
     machine(FINE, NICE)
     for arguments, so_far in ((["doctor"], 1), (["doctor"], 1), (["doctor", "--again"], 2)):
-        assert run(arguments) == 0
+        assert execute(arguments) == 0
         assert len(measurements) == so_far
     out = capsys.readouterr().out
     assert "123,456" in out
@@ -64,12 +64,12 @@ def test_it_tells_what_either_kind_of_switch_carries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine(FINE)
-    assert run(["doctor"]) == 0
+    assert execute(["doctor"]) == 0
     *_, ovs, native = (line.split() for line in capsys.readouterr().out.splitlines())
     assert ovs == ["ovs,", "user", "datapath", "123,456", "250", "us", "1,000", "us", "the", "fabric"]
     assert native == ["native", "654,321", "12", "us", "no", "time", "the", "fabric"]
     monkeypatch.setattr(capacity, "measure", lambda: replace(MEASURED, native=None))
-    assert run(["doctor", "--again"]) == 0
+    assert execute(["doctor", "--again"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split() == ["native", "no", "C", "compiler"]
     assert len(measurements) == 1
 
@@ -97,7 +97,7 @@ def test_native_switches_are_measured_where_there_is_a_compiler(
 
 def test_as_json(measurements: list[str], machine: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     machine(FINE, NICE)
-    assert run(["doctor", "--json"]) == 0
+    assert execute(["doctor", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "facts": [asdict(FINE), asdict(NICE)],
         "capabilities": asdict(MEASURED),
@@ -109,11 +109,11 @@ def test_what_is_needed_and_lacking_ends_with_3_and_nothing_is_measured(
     measurements: list[str], machine: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine(FINE, LACKS)
-    assert run(["doctor"]) == 3
+    assert execute(["doctor"]) == 3
     out = capsys.readouterr().out
     assert "NEEDED" in out
     assert "another kernel" in out
-    assert run(["doctor", "--json"]) == 3
+    assert execute(["doctor", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["capabilities"] is None
     assert measurements == []
 

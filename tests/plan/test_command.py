@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.cli import run
+from testbed.cli import execute
 from testbed.plan.serial import from_json
 
 SPEC = """\
@@ -30,7 +30,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_outline_names_all_parts(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", str(spec)]) == 0
+    assert execute(["plan", str(spec)]) == 0
     text = " ".join(capsys.readouterr().out.split())
     for words in (
         "16 hosts, 20 switches (8 edge, 8 aggregation, 4 core), 48 cables",
@@ -49,14 +49,14 @@ def test_the_outline_names_all_parts(spec: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_large_plan_stays_short(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     big = ["-S", "topology.k=8", "-S", "workers.count=128", "-S", "workload.algorithm=halving-doubling"]
-    assert run(["plan", str(spec), *big]) == 0
+    assert execute(["plan", str(spec), *big]) == 0
     text = capsys.readouterr().out
     assert len(text.splitlines()) < 65
     assert "112 more" in text
 
 
 def test_json_is_the_plan_and_more(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", str(spec), "--json", "-S", "seed=3", "-S", "sweep={'workers.count': [2, 4, 8]}"]) == 0
+    assert execute(["plan", str(spec), "--json", "-S", "seed=3", "-S", "sweep={'workers.count': [2, 4, 8]}"]) == 0
     data = json.loads(capsys.readouterr().out)
     plan = from_json(data)
     assert plan.spec.seed == 3
@@ -81,7 +81,7 @@ def test_json_is_the_plan_and_more(spec: Path, capsys: pytest.CaptureFixture[str
 )
 def test_a_picture_shows_every_node(spec: Path, tmp_path: Path, topology: str) -> None:
     file = tmp_path / "net.svg"
-    assert run(["plan", str(spec), "-S", f"topology={topology}", "-S", "links=[]", "--graph", str(file)]) == 0
+    assert execute(["plan", str(spec), "-S", f"topology={topology}", "-S", "links=[]", "--graph", str(file)]) == 0
     ET.parse(file)
     text = file.read_text()
     assert "<!-- h3 -->" in text or "<!-- h3\nrank 3 -->" in text
@@ -89,11 +89,11 @@ def test_a_picture_shows_every_node(spec: Path, tmp_path: Path, topology: str) -
 
 
 def test_a_file_that_is_no_picture(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", str(spec), "--graph", "net.doc"]) == 2
+    assert execute(["plan", str(spec), "--graph", "net.doc"]) == 2
     assert "svg" in capsys.readouterr().err
 
 
 def test_mistakes_are_told_with_their_place(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec.write_text(SPEC.replace("k: 4", "k: 5"))
-    assert run(["plan", str(spec)]) == 2
+    assert execute(["plan", str(spec)]) == 2
     assert "little.yaml:2" in capsys.readouterr().err

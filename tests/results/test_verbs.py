@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.cli import run
+from testbed.cli import execute
 from testbed.results.samples import Evidence
 
 from .synthetic import write_run
@@ -17,7 +17,7 @@ def two_runs(tmp_path: Path) -> tuple[str, str]:
 
 
 def test_report_goes_into_the_run_s_directory(two_runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["report", two_runs[0]]) == 0
+    assert execute(["report", two_runs[0]]) == 0
     path = Path(capsys.readouterr().out.strip())
     assert path == Path(two_runs[0]) / "report.html"
     assert path.read_text().startswith("<!DOCTYPE html>")
@@ -26,11 +26,11 @@ def test_report_goes_into_the_run_s_directory(two_runs: tuple[str, str], capsys:
 def test_report_of_several_directories_wants_a_place(
     two_runs: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["report", *two_runs]) == 2
+    assert execute(["report", *two_runs]) == 2
     assert "-o FILE.html" in capsys.readouterr().err
-    assert run(["report", *two_runs, "-o", str(tmp_path / "both.html")]) == 0
+    assert execute(["report", *two_runs, "-o", str(tmp_path / "both.html")]) == 0
     assert (tmp_path / "both.html").exists()
-    assert run(["report", two_runs[0], "-o", str(tmp_path / "no" / "such.html")]) == 2
+    assert execute(["report", two_runs[0], "-o", str(tmp_path / "no" / "such.html")]) == 2
     assert "No such file or directory" in capsys.readouterr().err
 
 
@@ -39,22 +39,22 @@ def test_report_replaces_reports_and_nothing_else(
 ) -> None:
     precious = tmp_path / "notes.html"
     precious.write_text("mine")
-    assert run(["report", two_runs[0], "-o", str(precious)]) == 2
+    assert execute(["report", two_runs[0], "-o", str(precious)]) == 2
     assert "is not a report, so it is not overwritten" in capsys.readouterr().err
     assert precious.read_text() == "mine"
-    assert run(["report", two_runs[0], "-o", str(tmp_path)]) == 2
+    assert execute(["report", two_runs[0], "-o", str(tmp_path)]) == 2
     for _ in range(2):
-        assert run(["report", two_runs[0]]) == 0
+        assert execute(["report", two_runs[0]]) == 0
 
 
 def test_compare_prints_ratios(two_runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["compare", *two_runs]) == 0
+    assert execute(["compare", *two_runs]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["cct.mean", "(us)", "1.100", "2.200", "2.000", "(2.000", "to", "2.000)"] in lines
 
 
 def test_compare_in_json(two_runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["compare", "--json", *two_runs]) == 0
+    assert execute(["compare", "--json", *two_runs]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["schema"] == 1
     ratio = data["comparisons"][0]["metrics"]["cct_ns.mean"]["ratios_to_first"][0]
@@ -64,23 +64,23 @@ def test_compare_in_json(two_runs: tuple[str, str], capsys: pytest.CaptureFixtur
 def test_compare_names_on_stderr_what_it_leaves_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [str(write_run(tmp_path / name, [1000])) for name in "ab"]
     bad = str(write_run(tmp_path / "c", [1000], evidence=Evidence(1, unmodelled_drops={"h0": 1})))
-    assert run(["compare", *paths, bad]) == 0
+    assert execute(["compare", *paths, bad]) == 0
     assert capsys.readouterr().err == f"left out: {bad}: invalid: unmodelled-drops\n"
-    assert run(["compare", *paths, bad, "--force"]) == 0
+    assert execute(["compare", *paths, bad, "--force"]) == 0
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("verb", ["report", "compare"])
 def test_bad_places_end_in_status_2(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([verb, str(tmp_path / "nowhere")]) == 2
+    assert execute([verb, str(tmp_path / "nowhere")]) == 2
     assert "there is no directory" in capsys.readouterr().err
-    assert run([verb]) == 2
+    assert execute([verb]) == 2
 
 
 def test_many_sets_are_shown_below_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for place in range(8):
         write_run(tmp_path / f"p{place}", [1000 + place] * 2, point={"links.lossy.loss": f"{place}%"})
-    assert run(["compare", str(tmp_path)]) == 0
+    assert execute(["compare", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "…" not in out
     assert "links.lossy.loss=7% (1 run)" in out

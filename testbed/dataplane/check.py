@@ -9,6 +9,7 @@ from testbed.dataplane.check_statements import always_returns
 from testbed.dataplane.checked import Checked
 from testbed.dataplane.cursor import deep_trees
 from testbed.dataplane.diagnostics import Diagnostics
+from testbed.dataplane.lexer import Token
 from testbed.dataplane.names import Place
 from testbed.dataplane.parser import parse
 from testbed.dataplane.preprocess import preprocess
@@ -23,7 +24,12 @@ def front_end(path: Path, defines: Mapping[str, str] | None = None, include_dirs
     Raises `P4Errors` with all errors that were found, `UsageError` if the file cannot be read.
     """
     diagnostics = Diagnostics()
-    program = parse(preprocess(path, diagnostics, defines, include_dirs), diagnostics)
+    return front_end_of(preprocess(path, diagnostics, defines, include_dirs), diagnostics)
+
+
+def front_end_of(tokens: list[Token], diagnostics: Diagnostics) -> Checked:
+    """The typed tree of a program's tokens. Raises `P4Errors`."""
+    program = parse(tokens, diagnostics)
     diagnostics.raise_errors()
     checked = check(program, diagnostics)
     diagnostics.raise_errors()

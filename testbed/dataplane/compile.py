@@ -1,16 +1,26 @@
-"""From P4 source to what runs: BMv2 JSON and P4Info."""
+"""From P4 source to what runs: BMv2 JSON and P4Info.
 
-from collections.abc import Iterable, Mapping
+What a program without warnings compiles to is kept in the user's cache, by its tokens and by this compiler.
+"""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from testbed.dataplane.check import front_end
+from testbed.dataplane.cache import cache_folder
+from testbed.dataplane.check import front_end_of
 from testbed.dataplane.cursor import deep_trees
-from testbed.dataplane.diagnostics import Diagnostic
+from testbed.dataplane.diagnostics import Diagnostic, Diagnostics
+from testbed.dataplane.lexer import Token
 from testbed.dataplane.lower.program import lower
 from testbed.dataplane.p4info import P4Info, p4info
-from testbed.resources import shared_folder
+from testbed.dataplane.preprocess import preprocess
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +33,42 @@ class Compiled:
 
 
 def compile_p4(path: Path, defines: Mapping[str, str] | None = None, include_dirs: Iterable[Path] = ()) -> Compiled:
-    """Compile a v1model program. Raises `P4Errors`, or `UsageError` if the file cannot be read.
-
-    Every program finds the files that the programs of `p4/` share, as `include/...`: last of all.
-    """
-    checked = front_end(path, defines, (*include_dirs, shared_folder("p4")))
+    """Compile a v1model program. Raises `P4Errors`, or `UsageError` if the file cannot be read."""
+    diagnostics = Diagnostics()
+    tokens = preprocess(path, diagnostics, defines, include_dirs)
+    kept = cache_folder() / f"{path.stem[:60]}-{_digest(tokens)[:20]}.json"
+    if not diagnostics.errors and not diagnostics.warnings:
+        with suppress(OSError, ValueError, KeyError):
+            found = json.loads(kept.read_text())
+            return Compiled(found["json"], P4Info(found["text"], bytes.fromhex(found["binary"])), ())
+    checked = front_end_of(tokens, diagnostics)
     with deep_trees():
         lowered = lower(checked)
         info = p4info(checked, lowered)
-    return Compiled(lowered.json, info, tuple(checked.diagnostics.warnings))
+    if not diagnostics.warnings:
+        with suppress(OSError):
+            _keep(kept, {"json": lowered.json, "text": info.text, "binary": info.binary.hex()})
+    return Compiled(lowered.json, info, tuple(diagnostics.warnings))
+
+
+def _keep(target: Path, result: dict[str, Any]) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as work:
+        made = Path(work, target.name)
+        made.write_text(json.dumps(result))
+        made.replace(target)
+
+
+def _digest(tokens: Sequence[Token]) -> str:
+    """Of all that the result depends on: tokens with their places, and lines that the JSON quotes."""
+    sources = {id(token.span.source): token.span.source for token in tokens}
+    places = [(t.text, t.kind.value, t.span.line, t.span.column, t.span.source.path) for t in tokens]
+    lines = [(source.path, source.lines) for source in sources.values()]
+    return hashlib.sha256(repr((_compiler(), places, lines)).encode()).hexdigest()
+
+
+@cache
+def _compiler() -> tuple[tuple[str, int, int], ...]:
+    """What this compiler is: its files, as they were last written."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    return tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)

@@ -44,22 +44,15 @@ _HASH_BITS = 24
 
 @dataclass(frozen=True, slots=True)
 class P4Info:
-    """`message` has the fields of p4.config.v1.P4Info by name."""
+    """`text` in protobuf's text format, `binary` for `P4Info.FromString`."""
 
-    message: Message
-
-    @property
-    def text(self) -> str:
-        return to_text(self.message)
-
-    @property
-    def binary(self) -> bytes:
-        """Serialized, for `P4Info.FromString`."""
-        return to_binary(self.message)
+    text: str
+    binary: bytes
 
 
 def p4info(checked: Checked, lowered: Lowered) -> P4Info:
-    return P4Info(_Writer(checked, lowered).message())
+    message = _Writer(checked, lowered).message()
+    return P4Info(to_text(message), to_binary(message))
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from testbed.dataplane.bmv2json import JsonError
-from testbed.dataplane.native.build import build_program, cache_folder
+from testbed.dataplane.cache import cache_folder
+from testbed.dataplane.native.build import build_program
 from testbed.dataplane.native.generator import generate
 from testbed.errors import MachineLacks
 from tests.dataplane.small_programs import action, assign, constant, field, program, table

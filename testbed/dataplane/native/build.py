@@ -1,7 +1,7 @@
-"""From C to a shared object: the compiler's run, and a cache by content in the user's cache folder.
+"""From C to a shared object: the compiler's run, and what the user's cache of programs keeps of it.
 
-`$XDG_CACHE_HOME/testbed/programs` (default ~/.cache) holds `NAME-DIGEST.so` beside the generated `NAME-DIGEST.c`. The
-digest covers the source, the runtime, the compiler and its flags, so nothing in the cache is ever out of date.
+The cache holds `NAME-DIGEST.so` beside the generated `NAME-DIGEST.c`. The digest covers the source, the runtime, the
+compiler and its flags.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.cache import cache_folder
 from testbed.dataplane.native.generator import generate
 from testbed.dataplane.native.names import identifier
 from testbed.errors import MachineLacks, TestbedError
@@ -46,11 +47,6 @@ def build_program(program: Program, *, sanitize: bool = False) -> Path:
 def build_trials() -> Path:
     """The shared object of the functions that make mutants and time a program."""
     return _build("trials", "so", (*_flags(False), "-shared", "-fvisibility=default"), TRIALS_SOURCES)
-
-
-def cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return Path(base if base else Path.home() / ".cache") / "testbed" / "programs"
 
 
 def _flags(sanitize: bool) -> tuple[str, ...]:

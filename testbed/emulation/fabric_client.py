@@ -6,7 +6,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from testbed.dataplane.forwarding import Traffic
 from testbed.errors import RunFailed
@@ -149,13 +149,26 @@ class LinkCounters:
     pfc_sent: int = 0  # pause and resume frames
 
 
+class Counted(NamedTuple):
+    """What one counter of a program holds."""
+
+    kind: str  # "entry" or "counter"
+    name: str
+    packets: int
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class SwitchCounters:
-    """A native switch since the start: counts named as by `Fabric.switch_counters`, and those of routes by prefix."""
+    """A native switch since the start: counts named as by `Fabric.switch_counters`, and those of routes by prefix.
+
+    counted: of entries beside the routes (`TABLE:LINE` of their file) and of the program's counters (`NAME[INDEX]`).
+    """
 
     name: str
     packets: Mapping[str, int]
     routes: Mapping[str, Traffic]
+    counted: tuple[Counted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +218,10 @@ class FabricClient:
         """The native switches' counters, in the order of the configuration."""
         return tuple(
             SwitchCounters(
-                entry["name"], entry["packets"], {prefix: Traffic(**each) for prefix, each in entry["routes"].items()}
+                entry["name"],
+                entry["packets"],
+                {prefix: Traffic(**each) for prefix, each in entry["routes"].items()},
+                tuple(Counted(*each) for each in entry["counted"]),
             )
             for entry in self._ask("switches")["switches"]
         )

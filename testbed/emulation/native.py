@@ -19,11 +19,14 @@ from testbed.dataplane.forwarding import Forwarding
 from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.control import Control
 from testbed.dataplane.native.loader import ProgramTable, load_program
+from testbed.dataplane.stf_runner import Configuration
 from testbed.emulation.fabric_client import FabricConfig, FabricLink, SwitchConfig
 from testbed.netcore import Fabric
 from testbed.openflow import Agents, AgentSwitch, Port, PortCounters
 from testbed.resources import shared_folder
 from testbed.routing.model import Entry
+
+_MOST_COUNTED = 4096  # elements of a counter that are told; reading more holds packets up
 
 
 class Routes(Protocol):
@@ -61,6 +64,8 @@ class NativeSwitches:
         self._down: set[int] = set()
         self._agents: Agents | None = None
         self._controls: dict[str, Control] = {}
+        self._programs: dict[str, Program] = {}
+        self._entries: dict[str, Configuration] = {}  # of switches that have some beside the routes
         self.forwarding: dict[str, Forwarding] = {}
         for switch in config.switches:
             self._add(switch)
@@ -94,7 +99,8 @@ class NativeSwitches:
         for switch in self._config.switches:
             if switch.entries is not None:
                 number, control = self._numbers[switch.name], self._controls[switch.name]
-                carry_out(path_of(switch.entries), ConfigurableSwitch(self._fabric, number, control))
+                configurable = ConfigurableSwitch(self._fabric, number, control)
+                self._entries[switch.name] = carry_out(path_of(switch.entries), configurable)
 
     def start(self) -> None:
         """Connect to the controller, if there is one. Packets move already."""
@@ -123,7 +129,7 @@ class NativeSwitches:
             self._report("links", down=sorted(self._down), foreseen=self._routes.foresaw(self._down))
 
     def counters(self) -> list[dict[str, Any]]:
-        """Each switch's name, its packets' counts, and those of its routes by prefix."""
+        """Each switch's name, its packets' counts, those of its routes by prefix, and what its program counted."""
         if not self._numbers:
             return []
         with self.held():
@@ -132,6 +138,7 @@ class NativeSwitches:
                     "name": name,
                     "packets": self._fabric.switch_counters(self._numbers[name]),
                     "routes": {prefix: asdict(traffic) for prefix, traffic in forwarding.traffic().items()},
+                    "counted": list(self._counted(name)),
                 }
                 for name, forwarding in self.forwarding.items()
             ]
@@ -182,7 +189,20 @@ class NativeSwitches:
         _, table, program = self._loaded[config.object]
         number = self._numbers[config.name] = self._fabric.add_switch(ctypes.addressof(table), config.seed)
         control = self._controls[config.name] = Control(program, table, self._fabric.switch_instance(number))
+        self._programs[config.name] = program
         self.forwarding[config.name] = Forwarding(control, config.name)
+
+    def _counted(self, switch: str) -> Iterator[tuple[str, str, int, int]]:
+        """What a program's counters hold: kind, name, packets, bytes; of arrays what is not 0."""
+        control, entries = self._controls[switch], self._entries.get(switch)
+        for table, handle, line in entries.entries if entries else ():
+            if control.table(table).counted:
+                yield "entry", f"{table}:{line}", *control.entry_count(table, handle)
+        for array in self._programs[switch].counters:
+            for index in range(array.size if not array.direct and array.size <= _MOST_COUNTED else 0):
+                packets, bytes_ = control.read_counter(array.name, index)
+                if packets or bytes_:
+                    yield "counter", f"{array.name}[{index}]", packets, bytes_
 
     def _follow_plan(self) -> None:
         """Have on every switch what should be there while these cables are down."""

@@ -88,11 +88,14 @@ static void depart(struct egress *egress, struct packet *packet, int64_t now_ns)
     if (egress->leave) {
         uint8_t flags = packet->flags;
         uint32_t length = packet->length;
+        bool marked = !packet->context || frame_congested(packet->frame, packet->frame_bytes);
         packet = egress->leave(egress->owner, packet, egress->queues[packet->priority].bytes, now_ns);
         if (!packet) {
             LINK_COUNT(link, flags, consumed, 1);
             return;
         }
+        if (!marked && frame_congested(packet->frame, packet->length))
+            LINK_COUNT(link, flags, ecn_marked, 1); /* by the program */
         if (packet->flags & PACKET_TRIMMED)
             cut(packet, length);
     } else if (packet->flags & PACKET_TRIMMED) {

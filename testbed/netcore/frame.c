@@ -116,6 +116,13 @@ void frame_cut(uint8_t *frame, const struct frame_layout *layout, uint32_t lengt
     }
 }
 
+bool frame_congested(const uint8_t *frame, size_t length)
+{
+    const uint8_t *ip = frame + ETHERNET_BYTES;
+    bool ipv4 = length >= ETHERNET_BYTES + IPV4_BYTES && load16(frame + 12) == ETHERTYPE_IPV4 && ip[0] >> 4 == 4;
+    return ipv4 && (ip[1] & ECN_MASK) == ECN_CE;
+}
+
 bool frame_mark_congestion(uint8_t *frame, const struct frame_layout *layout)
 {
     uint8_t *ip = frame + layout->network;

@@ -80,6 +80,9 @@ bool frame_transport_intact(const uint8_t *frame, const struct frame_layout *lay
  * checksum becomes 0: there is none. */
 void frame_cut(uint8_t *frame, const struct frame_layout *layout, uint32_t length);
 
+/* Whether it is an IPv4 packet with Congestion Experienced. */
+bool frame_congested(const uint8_t *frame, size_t length);
+
 /* Set Congestion Experienced on an ECN-capable packet (RFC 3168); false: it is not ECN-capable, or was marked. */
 bool frame_mark_congestion(uint8_t *frame, const struct frame_layout *layout);
 

@@ -158,7 +158,7 @@ def program_counts(before: Iterable[SwitchCounters], after: Iterable[SwitchCount
 
 
 def native_rows(switches: Iterable[SwitchCounters], links: Mapping[int, LinkCounters], graph: Graph) -> list[SwitchRow]:
-    """The rows of native switches: what came in by each port, what each route and each program did."""
+    """The rows of native switches: what came in by each port, what each route and each program did and counted."""
     rows = []
     for switch in switches:
         for link in graph.links_from(switch.name):
@@ -172,6 +172,7 @@ def native_rows(switches: Iterable[SwitchCounters], links: Mapping[int, LinkCoun
             if not name.startswith(_JOB):
                 dropped = count if name.startswith("dropped_") else 0
                 rows.append(SwitchRow(switch.name, "program", name, count, 0, dropped))
+        rows += [SwitchRow(switch.name, *counted, dropped=0) for counted in switch.counted]
     return rows
 
 

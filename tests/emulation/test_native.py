@@ -172,6 +172,20 @@ def test_when_a_cable_fails_packets_take_another_way(switches: Switches, state: 
     assert everything_of(state) == []
 
 
+@pytest.mark.parametrize("controller", [{}, {"controller": "ecmp"}])
+def test_entries_beside_the_routes_whoever_tells_these(controller: Switches, state: RunState, tmp_path: Path) -> None:
+    """Pings of one DSCP are given a priority by their entry, which counts them."""
+    entries = tmp_path / "own.stf"
+    entries.write_text("add priorities dscp:26 to_priority(priority:5)\nregister_write mark_above 5 1000\n")
+    plan = planned({"program": "ecn_priority", "entries": str(entries), **controller}, kind="star", hosts=2)
+    with EmulatedNetwork(plan, state, tmp_path) as network:
+        eventually(lambda: reached(network, "h0", "h1", count=1) == 1)
+        network.net.get("h0").cmd(f"ping -Q {26 << 2} -c 3 -i 0.05 -W 2 {plan.addresses['h1'].ip}")
+        (switch,) = network.switch_counters()
+        counted = {each.name: (each.packets, each.bytes) for each in switch.counted}
+        assert counted["SwitchIngress.priorities:1"] == (6, 6 * 98), "there and back"
+
+
 def test_entries_are_those_that_the_controller_installs_whatever_cables_are_down(
     state: RunState, tmp_path: Path
 ) -> None:

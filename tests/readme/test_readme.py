@@ -59,6 +59,11 @@ def test_the_tour_is_what_it_says(tmp_path: Path) -> None:
     assert len(points) == 2 * 2 * 3, "two congestion controls, two losses, three repeats"
 
 
+@pytest.mark.parametrize("path", (ROOT / "experiments").glob("*.yaml"), ids=lambda path: path.stem)
+def test_experiments_are_right(path: Path) -> None:
+    assert read_experiment(path).points
+
+
 @pytest.mark.parametrize("name", ["topology.py", "algorithm.py", "pinned.py"])
 def test_code_shown_is_the_file(name: str) -> None:
     shown = next(text for text in blocks("python") if text.startswith(f"# experiments/own/{name}\n"))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.dataplane.forwarding import Traffic
-from testbed.emulation.fabric_client import SwitchCounters
+from testbed.emulation.fabric_client import Counted, SwitchCounters
 from testbed.emulation.links import LinkCounters
 from testbed.plan.model import Plan
 from testbed.results.samples import LinkRow, PacketTotals, SwitchRow
@@ -194,7 +194,8 @@ def test_rows_of_a_native_switch() -> None:
         3: LinkCounters(packets=25, bytes=2500),
     }
     routes = {"10.0.0.1/32": Traffic(20, 2000, 0), "miss": Traffic(1, 0, 1)}
-    switch = SwitchCounters("s0", {"received": 50, "dropped_program": 1, "job_received": 40}, routes)
+    counted = (Counted("entry", "priorities:1", 7, 700), Counted("counter", "marked[3]", 2, 0))
+    switch = SwitchCounters("s0", {"received": 50, "dropped_program": 1, "job_received": 40}, routes, counted)
     assert native_rows([switch], links, planned().graph) == [
         SwitchRow("s0", "port", "s0-eth1", 30, 3000, 9),
         SwitchRow("s0", "port", "s0-eth2", 20, 2000, 0),
@@ -202,4 +203,6 @@ def test_rows_of_a_native_switch() -> None:
         SwitchRow("s0", "flow", "miss", 1, 0, 1),
         SwitchRow("s0", "program", "received", 50, 0, 0),
         SwitchRow("s0", "program", "dropped_program", 1, 0, 1),
+        SwitchRow("s0", "entry", "priorities:1", 7, 700, 0),
+        SwitchRow("s0", "counter", "marked[3]", 2, 0, 0),
     ]

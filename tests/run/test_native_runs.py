@@ -120,3 +120,32 @@ def test_trimmed_packets_are_counted(tmp_path: Path) -> None:
     assert packets["retransmitted"] > 0
     rows = {row["name"]: int(row["packets"]) for row in run.table("switches.csv") if row["kind"] == "program"}
     assert rows["trimmed"] >= packets["trimmed"]
+
+
+def test_entries_of_a_spec_give_priorities_and_marks(tmp_path: Path) -> None:
+    """Bursts into the port of the rank that all send to; the job waits for them, or with a larger priority does not."""
+    keys: dict[str, Any] = {
+        **INCAST,
+        "time_dilation": 10,
+        "links": [{"rate": "100Mbps", "delay": "20us", "queue": "256KiB"}],
+        "transport": {"congestion": "dcqcn"},  # whose packets are ECN-capable
+        "workers": {"count": 3},
+        "traffic": [{"kind": "incast", "from": ["h3", "h4"], "to": "h0", "size": "16kB", "every": "4ms"}],
+    }
+    results = {}
+    for priority in (0, 3):
+        own = tmp_path / f"{priority}.stf"
+        own.write_text(
+            f"# RoCE's DSCP\nadd priorities dscp:26 to_priority(priority:{priority})\n"
+            f"register_write mark_above {priority} 9000\n"
+        )
+        switches = {"kind": "native", "program": "ecn_priority", "entries": str(own)}
+        with Run(tmp_path / str(priority), switches=switches, **keys) as run:
+            results[priority] = measured(run)
+            rows = {(row["kind"], row["name"]): int(row["packets"]) for row in run.table("switches.csv")}
+            plan = json.loads((run.directory / "plan.json").read_text())
+        assert plan["switching"]["native"]["s0"]["entries"] == str(own)
+        packets = results[priority]["packets"]
+        assert rows["entry", "SwitchIngress.priorities:2"] > packets["sent"] * 0.8, "all but CNPs"
+        assert rows["counter", f"SwitchEgress.marked[{priority}]"] == packets["ecn_marked"] > 0
+    assert results[3]["cct_ns"]["p50"] < 0.8 * results[0]["cct_ns"]["p50"]

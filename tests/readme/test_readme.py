@@ -59,7 +59,7 @@ def test_the_tour_is_what_it_says(tmp_path: Path) -> None:
     assert len(points) == 2 * 2 * 3, "two congestion controls, two losses, three repeats"
 
 
-@pytest.mark.parametrize("path", (ROOT / "experiments").glob("*.yaml"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((ROOT / "experiments").glob("*.yaml")), ids=lambda path: path.stem)
 def test_experiments_are_right(path: Path) -> None:
     assert read_experiment(path).points
 

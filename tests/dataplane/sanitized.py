@@ -25,14 +25,14 @@ print("clean")
 """
 
 
-def assert_clean(names: Sequence[str], folder: Path, mutants: int) -> None:
+def assert_clean(names: Sequence[str], folder: Path, mutants: int, limit_s: int = 280) -> None:
     """Each `NAME.json` passes `NAME.stf`, and that many mutants of its packets do no harm."""
     done = subprocess.run(
         [sys.executable, "-c", prelude() + _RUN, json.dumps(names), str(folder), str(mutants)],
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=limit_s,
         check=False,
     )
     assert done.stdout == "clean\n", done.stderr[-3000:]

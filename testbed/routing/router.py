@@ -1,6 +1,7 @@
 """The entries of every switch, and those that take their place while cables are down."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 
 from testbed.routing.addressing import Addressing
 from testbed.routing.model import Alternate, Entry, RoutingKind, SwitchPlan
@@ -24,6 +25,12 @@ class Router:
         self._addressing = addressing
         self._subnets = addressing.subnets
         self._kind = kind
+        # Alternates ask for the same ones again and again.
+        self._entry, self._longest_first, self._ranked = (
+            cache(self._new_entry),
+            cache(_longest_first),
+            cache(self._rank),
+        )
         edges = dict.fromkeys(subnet.switch for subnet in self._subnets)
         self._paths = ShortestPaths(graph, edges)
         names = self._paths.names
@@ -35,8 +42,7 @@ class Router:
         for target in self._paths.targets:
             for switch, ports in enumerate(self._paths.ports(target)):
                 if switch != target:
-                    for i in self._subnets_of[target]:
-                        choice[switch][i] = self._pick(switch, i, ports)
+                    choice[switch] |= self._pick(switch, self._subnets_of[target], ports)
         self._tables = [Table(self._subnets, each) for each in choice]
 
     def switches(self) -> dict[str, SwitchPlan]:
@@ -57,13 +63,15 @@ class Router:
         """For each set of switch-to-switch cables the entries that change while just these are down."""
         for cables in sets:
             changed: dict[int, dict[int, Ports]] = {}
-            for switch, target, ports in self._paths.without(cables):
-                for subnet in self._subnets_of[target]:
-                    if (picked := self._pick(switch, subnet, ports)) != self._tables[switch].choice[subnet]:
-                        changed.setdefault(switch, {})[subnet] = picked
+            for switch, targets, ports in self._paths.without(cables):
+                before = self._tables[switch].choice
+                subnets = [subnet for target in targets for subnet in self._subnets_of[target]]
+                picked = self._pick(switch, subnets, ports)
+                changed.setdefault(switch, {}).update((i, new) for i, new in picked.items() if new != before[i])
             entries = {
                 self._paths.names[switch]: self._entries(self._tables[switch].override(news))
                 for switch, news in sorted(changed.items())
+                if news
             }
             yield Alternate(tuple(sorted(cables)), entries)
 
@@ -71,19 +79,27 @@ class Router:
         """The switch-to-switch cables, ascending."""
         return tuple(self._paths.ends)
 
-    def _pick(self, switch: int, subnet: int, ports: Ports) -> Ports:
+    def _pick(self, switch: int, subnets: Iterable[int], ports: Ports) -> dict[int, Ports]:
+        """The ports by which a switch sends to each of the subnets to which `ports` lead."""
         if self._kind != "single" or len(ports) < 2:
-            return ports
-        # The highest draw wins (Thaler and Ravishankar 1998): losing one port moves only what went through it.
-        return (max(ports, key=lambda port: _draw(self._salts[switch], subnet, port)),)
+            return dict.fromkeys(subnets, ports)
+        return {i: (next(port for port in self._ranked(switch, i) if port in ports),) for i in subnets}
+
+    def _rank(self, switch: int, subnet: int) -> Ports:
+        """The highest draw first (Thaler and Ravishankar 1998): losing one port moves only what went through it."""
+        draws = {port: _draw(self._salts[switch], subnet, port) for port in self._paths.port[switch].values()}
+        return tuple(sorted(draws, key=lambda port: draws[port], reverse=True))
 
     def _entries(self, table: Mapping[str, Ports]) -> tuple[Entry, ...]:
-        made = (Entry(prefix, "single" if len(ports) < 2 else self._kind, ports) for prefix, ports in table.items())
-        return tuple(sorted(made, key=_longest_first))
+        prefixes = sorted(table, key=self._longest_first) if len(table) > 1 else table
+        return tuple([self._entry(prefix, table[prefix]) for prefix in prefixes])
+
+    def _new_entry(self, prefix: str, ports: Ports) -> Entry:
+        return Entry(prefix, "single" if len(ports) < 2 else self._kind, ports)
 
 
-def _longest_first(entry: Entry) -> tuple[int, tuple[int, ...]]:
-    address, bits = entry.prefix.split("/")
+def _longest_first(prefix: str) -> tuple[int, tuple[int, ...]]:
+    address, bits = prefix.split("/")
     return -int(bits), tuple(int(octet) for octet in address.split("."))
 
 

@@ -10,12 +10,11 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from testbed.cli.console import console
 from testbed.results.comparison import Comparison, compare
 from testbed.results.metrics import Estimate
 from testbed.results.reading import read_runs
 from testbed.results.table import significant
-
-_PIPE_WIDTH = 160
 
 
 def register(app: typer.Typer) -> None:
@@ -35,17 +34,15 @@ def compare_runs(
         data = {"schema": 1, "comparisons": [c.to_json() for c in found.tables], "left_out": found.left_out}
         typer.echo(json.dumps(data, indent=1))
         return
-    console = Console(markup=False, emoji=False)
-    if not console.is_terminal:
-        console = Console(width=_PIPE_WIDTH, markup=False, emoji=False)
+    out = console()
     for number, comparison in enumerate(found.tables):
         if number:
-            console.print()
-        console.print(_fitting(comparison, console))
+            out.print()
+        out.print(_fitting(comparison, out))
     if any(
         estimate and estimate.interval is None for c in found.tables for line in c.lines for estimate in line.ratios
     ):
-        console.print(Text("no interval: too few iterations or repeats for one", style="dim"))
+        out.print(Text("no interval: too few iterations or repeats for one", style="dim"))
 
 
 def _fitting(comparison: Comparison, console: Console) -> Table:

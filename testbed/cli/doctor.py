@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from testbed.cli.console import console
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -48,7 +50,6 @@ def register(app: typer.Typer) -> None:
 
 
 def _print(facts: "Sequence[Fact]", measured: "Capabilities | None") -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("", "what", "here", "what its lack costs", "what mends it", box=None, pad_edge=False)
@@ -56,13 +57,13 @@ def _print(facts: "Sequence[Fact]", measured: "Capabilities | None") -> None:
         mark = "ok" if fact.found else "NEEDED" if fact.needed else "-"
         lack = ("", "") if fact.found else (fact.cost, fact.mend)
         table.add_row(mark, fact.name, fact.detail, *lack)
-    console = Console(highlight=False, markup=False, emoji=False)
-    console.print(table)
+    out = console()
+    out.print(table)
     if measured is None:
-        console.print("\nwhat it carries cannot be measured until the above is mended")
+        out.print("\nwhat it carries cannot be measured until the above is mended")
         return
-    console.print("\nwhat it carries, measured over a shaped k=4 fat-tree, in real time:")
-    console.print(_carried(measured))
+    out.print("\nwhat it carries, measured over a shaped k=4 fat-tree, in real time:")
+    out.print(_carried(measured))
 
 
 def _carried(measured: "Capabilities") -> "Table":

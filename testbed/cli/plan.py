@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from testbed.cli.console import console
 from testbed.errors import UsageError
 from testbed.plan.model import Plan
 
@@ -23,8 +24,6 @@ def show(
     graph: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the network.")] = None,
 ) -> None:
     """What would happen: network, routes, placement, schedule, predicted load. Touches nothing."""
-    from rich.console import Console
-
     from testbed.doctor import load_capabilities
     from testbed.plan import DEFAULT_CAPABILITIES, plan
     from testbed.plan.outline import as_data, outline
@@ -40,11 +39,11 @@ def show(
     if as_json:
         print(json.dumps(as_data(made, machine, noted, measured=measured is not None, runs=runs), indent=1))
         return
-    console = Console(highlight=False, markup=False, emoji=False)
+    out = console()
     for part in outline(made, machine, noted, measured=measured is not None, runs=runs):
-        console.print(part)
+        out.print(part)
     if graph is not None:
-        console.print(f"drawn to {graph}", soft_wrap=True)
+        out.print(f"drawn to {graph}", soft_wrap=True)
 
 
 def _notes(made: Plan) -> list[str]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from testbed.cli.console import console
+
 if TYPE_CHECKING:
     from testbed.errors import TestbedError
     from testbed.run.experiment import Outcome
     from testbed.spec.sweep import Point
-
-_PIPE_WIDTH = 160  # of tables where nobody looks at a terminal
 
 
 def register(app: typer.Typer) -> None:
@@ -50,15 +50,13 @@ def register(app: typer.Typer) -> None:
 
 
 def _print(outcome: "Outcome") -> None:
-    from rich.console import Console
-
     from testbed.results.table import result_table
 
-    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
-    console.print(result_table(outcome.results))
+    out = console()
+    out.print(result_table(outcome.results))
     for judgement in outcome.judgements:
-        console.print(f"expect: {judgement}", soft_wrap=True, markup=False)
-    console.print(f"written to {outcome.directory}", soft_wrap=True, markup=False)
+        out.print(f"expect: {judgement}", soft_wrap=True)
+    out.print(f"written to {outcome.directory}", soft_wrap=True)
 
 
 def _tell(error: "TestbedError") -> None:

@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -100,7 +100,7 @@ def _forwarders(plan: Plan) -> str:
 
 
 def _switches(plan: Plan) -> RenderableType:
-    table = _table("switches", "switches", "program", "scheduler", "buffer", "pfc", "trim", "e.g.")
+    table = _table("switches", "program", "scheduler", "buffer", "pfc", "trim", "e.g.")
     kinds: dict[NativeSwitch, list[str]] = {}
     for name, switch in plan.switching.native.items():
         kinds.setdefault(switch, []).append(name)
@@ -115,11 +115,11 @@ def _switches(plan: Plan) -> RenderableType:
             names[0],
         )
     _say_rest(table, len(kinds))
-    return table
+    return _titled("switches", table)
 
 
 def _links(plan: Plan) -> RenderableType:
-    table = _table("links", "cables", "driver", "rate", "delay", "queue", "mtu", "impairment", "e.g.")
+    table = _table("cables", "driver", "rate", "delay", "queue", "mtu", "impairment", "e.g.")
     kinds: dict[tuple[LinkParameters, LinkParameters, str], list[int]] = {}
     for cable, driver in enumerate(plan.drivers):
         there, back = (plan.graph.links[2 * cable + way].parameters for way in (0, 1))
@@ -141,13 +141,13 @@ def _links(plan: Plan) -> RenderableType:
                 example,
             )
     _say_rest(table, len(kinds))
-    return table
+    return _titled("links", table)
 
 
 def _routes(plan: Plan) -> RenderableType:
     graph = plan.graph
     title = f"routes (one switch of each tier; alternates for {len(plan.alternates)} sets of failed cables)"
-    table = _table(title, "switch", "entries", "prefix > ports")
+    table = _table("switch", "entries", "prefix > ports")
     for alike in _by_tier(plan).values():
         name = alike[0]
         entries = plan.switches[name].entries
@@ -155,7 +155,7 @@ def _routes(plan: Plan) -> RenderableType:
         if len(shown) > 6:
             shown = [*shown[:3], "...", *shown[-2:]]
         table.add_row(f"{name} ({graph.nodes[name].tier}, {len(alike)})", str(len(entries)), "; ".join(shown))
-    return table
+    return _titled(title, table)
 
 
 def _by_tier(plan: Plan) -> dict[str, list[str]]:
@@ -166,11 +166,11 @@ def _by_tier(plan: Plan) -> dict[str, list[str]]:
 
 
 def _placement(plan: Plan) -> RenderableType:
-    table = _table("ranks", "rank", "host", "address", "switch")
+    table = _table("rank", "host", "address", "switch")
     for rank, host in list(enumerate(plan.placement))[:_MOST_RANKS]:
         table.add_row(str(rank), host, plan.addresses[host].ip, plan.graph.edge_switch(host))
     _say_rest(table, len(plan.placement), _MOST_RANKS)
-    return table
+    return _titled("ranks", table)
 
 
 def _schedule(plan: Plan, schedule: Schedule) -> RenderableType:
@@ -180,17 +180,17 @@ def _schedule(plan: Plan, schedule: Schedule) -> RenderableType:
         f"{schedule.collective} by {schedule.algorithm}: {schedule.ranks} ranks, {schedule.steps} steps, "
         f"{schedule.chunks} chunks, {_amount(total)} in all"
     )
-    table = _table(title, "steps", "op", "messages a step", "bytes a step", "largest message")
+    table = _table("steps", "op", "messages a step", "bytes a step", "largest message")
     for row in rows[:_MOST_ROWS]:
         steps = str(row["first"]) if row["first"] == row["last"] else f"{row['first']}-{row['last']}"
         table.add_row(steps, row["op"], str(row["messages"]), _amount(row["bytes"]), _amount(row["largest_bytes"]))
     _say_rest(table, len(rows))
-    return table
+    return _titled(title, table)
 
 
 def _load(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> RenderableType:
     p, dilation = plan.prediction, explain_dilation(plan, machine)
-    table = _table("load and time", "what", "model time", "remark", header=False)
+    table = _table("what", "model time", "remark", header=False)
     table.add_row("base RTT", _time(p.base_rtt_ns), "longest among ranks: a full packet there, its ACK back")
     if p.bound_ns:
         table.add_row("bound of an iteration", _time(p.bound_ns), "no network of these links can be faster")
@@ -209,7 +209,7 @@ def _load(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> Re
         of = f"{runs} runs of " if runs > 1 else ""
         iterations = plan.spec.workload.warmup + plan.spec.workload.iterations
         table.add_row("wall time", f"{seconds:.1f} s", f"{of}{iterations} iterations at the bound, besides set-up")
-    return table
+    return _titled("load and time", table)
 
 
 def _steps(schedule: Schedule, work: Sequence[messages.Buffer]) -> list[dict[str, Any]]:
@@ -287,11 +287,16 @@ def _ports(ports: Sequence[int]) -> str:
     return ",".join(map(str, ports)) or "none"
 
 
-def _table(title: str, *columns: str, header: bool = True) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=header, title_style="bold")
+def _table(*columns: str, header: bool = True) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=header)
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
+
+
+def _titled(title: str, table: Table) -> RenderableType:
+    """A title may be wider than its table."""
+    return Group(Text(title, style="bold"), table)
 
 
 def _say_rest(table: Table, rows: int, most: int = _MOST_ROWS) -> None:

@@ -23,7 +23,6 @@ workload: {size: 64KiB, algorithm: ring, iterations: 5, warmup: 1}
 @pytest.fixture
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # a machine that was never measured
-    monkeypatch.setenv("COLUMNS", "120")
     file = tmp_path / "little.yaml"
     file.write_text(SPEC)
     return file
@@ -45,6 +44,14 @@ def test_the_outline_names_all_parts(spec: Path, capsys: pytest.CaptureFixture[s
         "6 iterations at the bound",
     ):
         assert words in text
+
+
+def test_nothing_is_broken_in_a_pipe(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["plan", str(spec)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "routes (one switch of each tier; alternates for 32 sets of failed cables)" in lines
+    assert next(line for line in lines if line.startswith("allreduce by ring")).endswith(" in all")
+    assert max(len(line.rstrip()) for line in lines) > 120, "as wide as it needs"
 
 
 def test_a_large_plan_stays_short(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

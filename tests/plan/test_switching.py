@@ -123,7 +123,6 @@ switches: {kind: native}
 @pytest.fixture
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # a machine that was never measured
-    monkeypatch.setenv("COLUMNS", "200")
     file = tmp_path / "native.yaml"
     file.write_text(SPEC)
     return file

@@ -82,7 +82,7 @@ static void cut(struct packet *packet, uint32_t length)
 }
 
 /* Send a packet for which the link is free, unless the owner takes it. */
-static void depart(struct egress *egress, struct packet *packet, int64_t now_ns)
+static inline void depart(struct egress *egress, struct packet *packet, int64_t now_ns)
 {
     struct link *link = egress->link;
     if (egress->leave) {
@@ -155,9 +155,10 @@ void egress_serve(struct egress *egress, int64_t now_ns)
 /* Whether a packet of a priority would be served at once. */
 static bool free_for(struct egress *egress, unsigned priority, int64_t now_ns)
 {
-    uint8_t held = paused(egress, now_ns);
-    return !egress->serving && egress->link->free_ns <= now_ns && !(egress->backlog & (uint8_t)~held) &&
-           !(held >> priority & 1);
+    if (egress->serving || egress->link->free_ns > now_ns)
+        return false;
+    uint8_t held = egress->paused ? paused(egress, now_ns) : 0;
+    return !(egress->backlog & (uint8_t)~held) && !(held >> priority & 1);
 }
 
 static bool admit(struct egress *egress, struct packet *packet, int64_t now_ns)

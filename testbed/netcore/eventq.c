@@ -28,16 +28,21 @@ void eventq_destroy(struct eventq *queue)
     eventq_init(queue);
 }
 
+/* What is behind the last entry comes after all: so every entry that has a child has ARITY of them to look at. */
+static const struct eventq_entry nothing = {EVENTQ_NEVER, UINT64_MAX, NULL};
+
 static bool reserve(struct eventq_heap *heap, size_t needed)
 {
     size_t capacity = heap->capacity ? heap->capacity : 64;
-    while (capacity < needed)
+    while (capacity < needed + ARITY)
         capacity *= 2;
     if (capacity == heap->capacity)
         return true;
     struct eventq_entry *entries = realloc(heap->entries, capacity * sizeof *entries);
     if (!entries)
         return false;
+    for (size_t i = heap->count; i < capacity; i++)
+        entries[i] = nothing;
     heap->entries = entries;
     heap->capacity = capacity;
     return true;
@@ -65,23 +70,16 @@ static void rise(struct eventq_heap *heap, size_t hole, struct eventq_entry entr
     heap->entries[hole] = entry;
 }
 
-/* The first of the children that begin at `child`, of which there is one at least. */
+/* The first of the children that begin at `child`. */
 static size_t first_child(const struct eventq_heap *heap, size_t child)
 {
     const struct eventq_entry *at = &heap->entries[child];
-    size_t first = 0;
-    if (child + ARITY <= heap->count) {
-        size_t left = before(&at[1], &at[0]), right = 2 + (size_t)before(&at[3], &at[2]);
-        first = left + (right - left) * before(&at[right], &at[left]);
-    } else {
-        for (size_t i = 1; child + i < heap->count; i++)
-            first += (i - first) * before(&at[i], &at[first]);
-    }
-    return child + first;
+    size_t left = before(&at[1], &at[0]), right = 2 + (size_t)before(&at[3], &at[2]);
+    return child + left + (right - left) * before(&at[right], &at[left]);
 }
 
 /* Move a hole down to where `entry` belongs, and put it there. */
-static void sink(struct eventq_heap *heap, size_t hole, struct eventq_entry entry)
+static inline void sink(struct eventq_heap *heap, size_t hole, struct eventq_entry entry)
 {
     for (size_t child; (child = hole * ARITY + 1) < heap->count; hole = child) {
         child = first_child(heap, child);
@@ -96,6 +94,7 @@ static void sink(struct eventq_heap *heap, size_t hole, struct eventq_entry entr
 static void take_away(struct eventq_heap *heap, size_t hole)
 {
     struct eventq_entry last = heap->entries[--heap->count];
+    heap->entries[heap->count] = nothing;
     if (hole == heap->count)
         return;
     if (hole > 0 && before(&last, &heap->entries[(hole - 1) / ARITY]))

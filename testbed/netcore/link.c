@@ -51,6 +51,8 @@ void link_set(struct link *link, const struct link_parameters *parameters)
         uint64_t draw = random_draw(link->keys[RANDOM_LOSS_START], link->served);
         link->bad = random_chance(draw, random_threshold(parameters->loss_mean));
     }
+    link->plain = !parameters->to_bad && !link->bad && !parameters->corrupt && !parameters->duplicate &&
+                  !parameters->jitter_ns && !parameters->reorder;
 }
 
 static uint64_t draw(const struct link *link, enum random_stream stream)
@@ -128,6 +130,14 @@ static void corrupt(struct link *link, struct packet *packet)
     COUNT(link, packet, corrupted, 1);
 }
 
+/* Have a packet arrive when it is due, which is not before those that fly already. */
+static void follow(struct link *link, struct packet *packet)
+{
+    if (!link->flying.first)
+        eventq_schedule(link->events, &link->arrival, packet->due_ns);
+    packet_append(&link->flying, packet);
+}
+
 /* Have a packet arrive when it is due. */
 static void fly(struct link *link, struct packet *packet)
 {
@@ -136,9 +146,7 @@ static void fly(struct link *link, struct packet *packet)
         eventq_schedule(link->events, &packet->event, packet->due_ns);
         return;
     }
-    if (!link->flying.first)
-        eventq_schedule(link->events, &link->arrival, packet->due_ns);
-    packet_append(&link->flying, packet);
+    follow(link, packet);
 }
 
 /* Put a packet on the wire, where it will be at `at_ns`: its serialisation is done then, and the delay begins. */
@@ -191,14 +199,21 @@ void link_serve(struct link *link, struct packet *packet, int64_t start_ns)
     packet->epoch = link->epoch;
     packet->run = link->run;
     packet->run_bits = link->run_bits;
-    link->in_service_lost = !(packet->flags & PACKET_PFC) && lost(link);
+    bool control = packet->flags & PACKET_PFC;
+    link->in_service_lost = !link->plain && !control && lost(link);
     if (link->in_service_lost) {
         COUNT(link, packet, dropped_loss, 1);
         packet_free(link->pool, packet);
+    } else if (link->plain) {
+        int64_t arrival_ns = link->free_ns + link->parameters.delay_ns;
+        if (arrival_ns > link->last_arrival_ns)
+            link->last_arrival_ns = arrival_ns;
+        packet->due_ns = link->last_arrival_ns;
+        follow(link, packet);
     } else {
         propagate(link, packet, link->free_ns);
     }
-    link->served += !(packet->flags & PACKET_PFC);
+    link->served += !control;
 }
 
 void link_await(struct link *link, bool shows)
@@ -208,14 +223,6 @@ void link_await(struct link *link, bool shows)
     link->awaited = true;
     link->service_end.inward = !shows && !link->in_service_lost;
     eventq_schedule(link->events, &link->service_end, link->free_ns);
-}
-
-bool link_enter(struct link *link, struct packet *packet)
-{
-    COUNT(link, packet, entered, 1);
-    if (link->down)
-        link_drop_down(link, packet);
-    return !link->down;
 }
 
 void link_drop_queued(struct link *link, struct packet *packet)
@@ -230,10 +237,9 @@ void link_drop_down(struct link *link, struct packet *packet)
     packet_free(link->pool, packet);
 }
 
-bool link_congested(struct link *link, uint64_t queued_bytes)
+bool link_marks(const struct link *link, uint64_t queued_bytes, uint64_t number)
 {
     double marks = ecn_probability(link, queued_bytes);
-    uint64_t number = link->arrivals++;
     return marks > 0 && random_chance(random_draw(link->keys[RANDOM_ECN], number), random_threshold(marks));
 }
 

@@ -92,6 +92,7 @@ struct link_source {
 
 struct link {
     struct link_parameters parameters;
+    bool plain; /* whatever enters arrives, once, as it is, after the delay */
     struct eventq *events;
     struct packet_pool *pool;
     /* Takes each packet at the far end, and owns it from there. */
@@ -162,15 +163,29 @@ uint64_t link_measured_bps(const struct link *link);
             (link)->counts[LINK_JOB].field += (amount);              \
     } while (0)
 
-/* Count a packet that comes to the source. False: the link is down, and the packet is lost. */
-bool link_enter(struct link *link, struct packet *packet);
-
-/* Number a packet that was let in, and tell whether a queue of `queued_bytes` marks it. */
-bool link_congested(struct link *link, uint64_t queued_bytes);
-
-/* Drop one that the source has no room for, or that waited when the link was cut. */
+/* Drop one that the source has no room for, or that came or waited when the link was cut. */
 void link_drop_queued(struct link *link, struct packet *packet);
 void link_drop_down(struct link *link, struct packet *packet);
+
+/* Count a packet that comes to the source. False: the link is down, and the packet is lost. */
+static inline bool link_enter(struct link *link, struct packet *packet)
+{
+    LINK_COUNT(link, packet->flags, entered, 1);
+    if (link->down)
+        link_drop_down(link, packet);
+    return !link->down;
+}
+
+/* Whether a queue of `queued_bytes` marks the packet with this number. */
+bool link_marks(const struct link *link, uint64_t queued_bytes, uint64_t number);
+
+/* Number a packet that was let in, and tell whether a queue of `queued_bytes` marks it. */
+static inline bool link_congested(struct link *link, uint64_t queued_bytes)
+{
+    const struct link_parameters *of = &link->parameters;
+    uint64_t number = link->arrivals++;
+    return of->ecn && queued_bytes > of->ecn_min_bytes && link_marks(link, queued_bytes, number);
+}
 
 /* Serialise a packet from `start_ns` on, when the link is free. The link owns it. */
 void link_serve(struct link *link, struct packet *packet, int64_t start_ns);

@@ -107,10 +107,8 @@ struct packet *packet_copy(struct packet_pool *pool, const struct packet *packet
     return copy;
 }
 
-struct packet *packet_settle(struct packet_pool *pool, struct packet *packet)
+struct packet *packet_move(struct packet_pool *pool, struct packet *packet)
 {
-    if ((size_t)(packet->frame - packet->room) >= pool->headroom)
-        return packet;
     if (pool->headroom + packet->length <= room_bytes(packet->size_class)) {
         uint8_t *from = packet->frame;
         place(packet, packet->room + pool->headroom, packet->length);

@@ -73,8 +73,14 @@ struct packet *packet_new(struct packet_pool *pool, size_t length);
 struct packet *packet_copy(struct packet_pool *pool, const struct packet *packet);
 void packet_free(struct packet_pool *pool, struct packet *packet);
 
-/* Give a packet at least the pool's headroom again; it may move. NULL, the packet being as it was: the pool is exhausted. */
-struct packet *packet_settle(struct packet_pool *pool, struct packet *packet);
+/* Move a packet to where it has the pool's headroom. NULL, the packet being as it was: the pool is exhausted. */
+struct packet *packet_move(struct packet_pool *pool, struct packet *packet);
+
+/* Give a packet at least the pool's headroom again; it may move. NULL as above. */
+static inline struct packet *packet_settle(struct packet_pool *pool, struct packet *packet)
+{
+    return packet->frame - packet->room >= (ptrdiff_t)pool->headroom ? packet : packet_move(pool, packet);
+}
 
 /* Where a packet's headers are, also after a program changed it. */
 static inline const struct frame_layout *packet_layout(struct packet *packet)

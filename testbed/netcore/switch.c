@@ -140,7 +140,7 @@ static void punt(struct p4_switch *of, struct packet *packet, int64_t now_ns)
 }
 
 /* To the queue of a port. */
-static void enqueue(struct p4_switch *of, struct packet *packet, uint32_t number, uint16_t rid, int64_t now_ns)
+static inline void enqueue(struct p4_switch *of, struct packet *packet, uint32_t number, uint16_t rid, int64_t now_ns)
 {
     const struct switch_port *port = number < SWITCH_PORTS ? of->ports[number] : NULL;
     packet->rid = rid;
@@ -190,7 +190,7 @@ static void keep_digest(struct p4_switch *of, const struct packet *packet, uint3
 }
 
 /* Carry out what ingress said of a packet. */
-static void after_ingress(struct p4_switch *of, struct packet *packet, struct p4_verdict *verdict, int64_t now_ns)
+static inline void after_ingress(struct p4_switch *of, struct packet *packet, struct p4_verdict *verdict, int64_t now_ns)
 {
     for (;;) {
         if (verdict->clone)

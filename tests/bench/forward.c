@@ -9,6 +9,8 @@
 #define DELAY_NS 1000
 #define QUEUE_BYTES (UINT64_C(1) << 20)
 
+#define EXPORTED __attribute__((visibility("default")))
+
 struct chain {
     struct fabric *fabric;
     struct fabric_port *source;
@@ -35,7 +37,7 @@ static struct link *join(struct fabric *fabric, struct fabric_port *from, struct
 }
 
 /* Packets enter each switch at port 0 and leave it at port 1. NULL: no memory. */
-struct chain *chain_new(const struct p4_program *program, uint32_t switches)
+EXPORTED struct chain *chain_new(const struct p4_program *program, uint32_t switches)
 {
     struct chain *chain = calloc(1, sizeof *chain);
     if (!chain || !(chain->fabric = fabric_new(1, true)))
@@ -55,12 +57,12 @@ struct chain *chain_new(const struct p4_program *program, uint32_t switches)
     return chain;
 }
 
-struct p4_instance *chain_instance(struct chain *chain, uint32_t number)
+EXPORTED struct p4_instance *chain_instance(struct chain *chain, uint32_t number)
 {
     return chain->fabric->switches[number]->instance;
 }
 
-void chain_free(struct chain *chain)
+EXPORTED void chain_free(struct chain *chain)
 {
     fabric_destroy(chain->fabric);
     free(chain);
@@ -74,8 +76,8 @@ static uint64_t cpu_ns(void)
 }
 
 /* Send `count` frames in bursts back to back at the links' rate; ns of CPU time, 0: one did not arrive. */
-uint64_t chain_run(struct chain *chain, const uint8_t *frames, uint32_t frame_bytes, uint32_t frame_count, uint64_t count,
-                   uint32_t burst)
+EXPORTED uint64_t chain_run(struct chain *chain, const uint8_t *frames, uint32_t frame_bytes, uint32_t frame_count,
+                            uint64_t count, uint32_t burst)
 {
     struct fabric *fabric = chain->fabric;
     int64_t burst_ns = (int64_t)(burst * (frame_bytes + WIRE_OVERHEAD_BYTES) * UINT64_C(8000000000) / RATE_BPS) + 1;

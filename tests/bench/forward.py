@@ -23,6 +23,7 @@ from testbed.dataplane.native.loader import ProgramTable, load_program
 from testbed.resources import shared_folder
 
 CORE = Path(__file__).parents[2] / "testbed" / "netcore"
+OPTIMISED = ("-O3", "-fvisibility=hidden", "-fno-tree-slp-vectorize")
 BINDING = {"module.c", "fabric_type.c", "switch_type.c"}
 ROUTES, MEMBERS, FLOWS = 1024, 8, 1024
 REPEATS = 3
@@ -32,7 +33,7 @@ def build(directory: Path) -> ctypes.CDLL:
     """The core and the chain as a shared object, compiled as the extension is."""
     target = directory / "forward.so"
     sources = [str(path) for path in sorted(CORE.glob("*.c")) if path.name not in BINDING]
-    command = ["cc", "-std=c11", "-D_GNU_SOURCE", "-O3", "-fPIC", "-shared", f"-I{CORE}", "-o", str(target)]
+    command = ["cc", "-std=c11", "-D_GNU_SOURCE", *OPTIMISED, "-fPIC", "-shared", f"-I{CORE}", "-o", str(target)]
     subprocess.run([*command, str(Path(__file__).with_suffix(".c")), *sources, "-lm"], check=True, timeout=300)
     library = ctypes.CDLL(str(target))
     for name, result, arguments in (

@@ -1,5 +1,6 @@
 """Root-only tests are skipped without root, and say so; a test that registers a run leaves nothing of it."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from testbed.emulation import cleanup
 from testbed.emulation.state import RunState
+from tests.cli.runs import left_of
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -15,6 +17,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("root"):
                 item.add_marker(pytest.mark.skip(reason="needs root (network namespaces)"))
+
+
+@pytest.fixture
+def nothing_left(tmp_path: Path) -> Iterator[None]:
+    """Of the runs whose directories are below `tmp_path`."""
+    yield
+    for path in tmp_path.rglob("result.json"):
+        assert left_of(json.loads(path.read_text())["run_id"]) == []
 
 
 @pytest.fixture

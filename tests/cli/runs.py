@@ -126,6 +126,22 @@ def balance(result: dict[str, Any]) -> int:
     return int(packets["sent"] + packets["duplicated"] - packets["received"] - drops - packets["in_flight"])
 
 
+def measured(run: Run) -> dict[str, Any]:
+    """Wait for a run that must succeed (its times may be in doubt: this machine may be busy); its result."""
+    status = run.end()
+    assert status in (0, 4), run.stderr
+    result = run.result
+    assert (result["status"], result["wrong"], result["missing_bytes"]) == ("ok", 0, 0)
+    assert (status == 4) == (result["verdict"]["value"] == "invalid")
+    assert balance(result) == 0
+    assert "unmodelled-drops" not in reasons(result)
+    return result
+
+
+def reasons(result: dict[str, Any]) -> dict[str, str]:
+    return {reason["code"]: reason["text"] for reason in result["verdict"]["reasons"]}
+
+
 def left_of(run_id: str) -> list[str]:
     """Namespaces, registration and processes of a run that are still there."""
     found = [str(path) for path in (*Path("/run/netns").glob(f"tb-{run_id}*"), *Path("/run/testbed").glob(run_id))]

@@ -6,38 +6,14 @@ import re
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.cli.runs import ENDLESS, LIMIT_S, SMALL, TESTBED, Run, balance, left_of, result_in
+from tests.cli.runs import ENDLESS, LIMIT_S, SMALL, TESTBED, Run, balance, left_of, measured, reasons, result_in
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.usefixtures("_nothing_left")]
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 RANKS, ITERATIONS, WARMUP = 3, 3, 1
 NAMED_WITHIN_S = 5.0
-
-
-@pytest.fixture
-def _nothing_left(tmp_path: Path) -> Any:
-    yield
-    for path in tmp_path.rglob("result.json"):
-        assert left_of(json.loads(path.read_text())["run_id"]) == []
-
-
-def measured(run: Run) -> dict[str, Any]:
-    """Wait for a run that must succeed (its times may be in doubt: this machine may be busy); its result."""
-    status = run.end()
-    assert status in (0, 4), run.stderr
-    result = run.result
-    assert (result["status"], result["wrong"], result["missing_bytes"]) == ("ok", 0, 0)
-    assert (status == 4) == (result["verdict"]["value"] == "invalid")
-    assert balance(result) == 0
-    assert "unmodelled-drops" not in reasons(result)
-    return result
-
-
-def reasons(result: dict[str, Any]) -> dict[str, str]:
-    return {reason["code"]: reason["text"] for reason in result["verdict"]["reasons"]}
 
 
 def test_a_run_leaves_its_files_and_a_table(tmp_path: Path) -> None:

@@ -52,11 +52,13 @@ def _burst_packets(graph: Graph, mtu_bytes: int) -> int:
 def _queueing_ns(graph: Graph, switching: Switching) -> int:
     """How long the queue of a switch's port that takes longest to drain, when full, takes."""
     links = [link for link in graph.links if graph.nodes[link.source].kind == "switch"]
-    return max(_longest_queue_bytes(link, switching) * BITS_NS // link.parameters.rate_bps for link in links)
+    return max(longest_queue_bytes(link, switching) * BITS_NS // link.parameters.rate_bps for link in links)
 
 
-def _longest_queue_bytes(link: Link, switching: Switching) -> int:
-    """With a shared buffer what one queue alone comes to: alpha / (1 + alpha) of it (Choudhury and Hahne, 1998)."""
+def longest_queue_bytes(link: Link, switching: Switching) -> int:
+    """What may wait for a link. With a shared buffer what one queue alone comes to: alpha / (1 + alpha) of it
+    (Choudhury and Hahne, 1998).
+    """
     switch = switching.native.get(link.source)
     if switch is None or switch.buffer is None:
         return link.parameters.queue_bytes

@@ -5,6 +5,7 @@ from pathlib import PurePath
 
 from testbed.dataplane.programs import Facts
 from testbed.plan.model import Plan
+from testbed.plan.network import longest_queue_bytes
 from testbed.plan.timing import BITS_NS
 from testbed.units import format_bytes
 from testbed.wire.ethernet import ETHERNET_BYTES, WIRE_BYTES
@@ -14,7 +15,7 @@ _PAUSE_BYTES = 60 + WIRE_BYTES  # a pause frame is of the least size (IEEE 802.3
 
 def notes(plan: Plan, programs: Mapping[str, Facts]) -> list[str]:
     """One line each; `programs`: what the plan's switch programs do."""
-    return list(dict.fromkeys([*_of_programs(plan, programs), *_of_queues(plan)]))
+    return list(dict.fromkeys([*_of_programs(plan, programs), *_of_queues(plan), *_of_pauses(plan, programs)]))
 
 
 def _of_programs(plan: Plan, programs: Mapping[str, Facts]) -> Iterator[str]:
@@ -38,27 +39,44 @@ def _of_queues(plan: Plan) -> Iterator[str]:
             f"a packet cut to {format_bytes(kept)} fails {plan.spec.transport.kind}'s check on arrival: it counts as "
             "corrupt, and the transport has to send it again"
         )
-    short = {name: needed for name in plan.switching.native if (needed := _lacking_headroom_bytes(plan, name))}
+
+
+def _of_pauses(plan: Plan, programs: Mapping[str, Facts]) -> Iterator[str]:
+    late, short = {}, {}
+    for name, switch in plan.switching.native.items():
+        if switch.pfc is None:
+            continue
+        held = max(longest_queue_bytes(link, plan.switching) for link in plan.graph.links_from(name))
+        if switch.pfc.xoff_bytes > held:
+            late[name] = held
+        # A program that gives none leaves all packets in priority 0.
+        priorities = len(switch.pfc.priorities) if programs[switch.program].sets_priority else 1
+        needed = priorities * _after_pause_bytes(plan, name)
+        if needed > (switch.buffer.headroom_bytes if switch.buffer else 0):
+            short[name] = needed
+    if late:
+        held, name = min((held, name) for name, held in late.items())
+        yield (
+            f"at {len(late)} switches an xoff is more than a queue comes to (at {name} {format_bytes(held)}): it is "
+            "not reached by what waits in one queue"
+        )
     if short:
         needed, name = max((needed, name) for name, needed in short.items())
         yield (
             f"{len(short)} switches may drop in spite of their pauses, for a headroom is less than what still arrives "
-            f"after one (at {name} up to {format_bytes(needed)} a port and priority)"
+            f"after them (at {name} up to {format_bytes(needed)} a port, in all paused priorities)"
         )
 
 
-def _lacking_headroom_bytes(plan: Plan, name: str) -> int:
-    """The most that arrives at a port of a switch after a pause is due, if its headroom is less; else 0.
+def _after_pause_bytes(plan: Plan, name: str) -> int:
+    """The most that arrives of one priority at a port of a switch after its pause is due.
 
     That is while the frame before it and the pause itself are sent, over both delays, and the frame that is under way.
     """
-    switch = plan.switching.native[name]
-    if switch.pfc is None or switch.buffer is None:
-        return 0
     most = 0
     for out in plan.graph.links_from(name):
         back, there = out.parameters, plan.graph.reverse(out).parameters
         ahead_bytes = back.mtu_bytes + ETHERNET_BYTES + WIRE_BYTES + _PAUSE_BYTES
         until_ns = ahead_bytes * BITS_NS // back.rate_bps + back.delay_ns + there.delay_ns
         most = max(most, until_ns * there.rate_bps // BITS_NS + there.mtu_bytes + ETHERNET_BYTES + WIRE_BYTES)
-    return most if most > switch.buffer.headroom_bytes else 0
+    return most

@@ -33,11 +33,12 @@ Path = tuple[Step, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Switch:
-    """One switch: which entry sets each key (that of none stands under no key), and its largest frame."""
+    """One switch: which entry sets each key (that of none stands under no key), and its links' MTU and queues."""
 
     name: str
     set_by: Mapping[str, tuple[Path, SwitchKeys]]
     mtu_bytes: int
+    queues_bytes: tuple[int, ...]  # of its links
 
     @property
     def frame_bytes(self) -> int:
@@ -50,6 +51,15 @@ class _Switch:
     @property
     def pfc(self) -> PfcSpec | None:
         return self.set_by["pfc"][1].pfc if "pfc" in self.set_by else None
+
+    @property
+    def most_held_bytes(self) -> int:
+        """What may wait at once of one priority: in a shared buffer, where the queues fill one after another and each
+        to alpha times what is left, all but 1 / (1 + alpha) ** queues of it.
+        """
+        if self.buffer is None:
+            return sum(self.queues_bytes)
+        return math.ceil(self.buffer.shared_bytes * (1 - (1 + self.buffer.alpha) ** -len(self.queues_bytes)))
 
     def path(self, key: str, *rest: Step) -> Path:
         return (*self.set_by[key][0], key, *rest)
@@ -187,8 +197,16 @@ def _settle(
             if entry.program is not None and _program_of(set_by[name]) != entry.program:
                 set_by[name].pop("entries", None)  # which are of the other program
             set_by[name].update({_NAMES[key]: (path, entry) for key in _given(entry)})
-    mtus = {name: max(link.parameters.mtu_bytes for link in graph.links_from(name)) for name in graph.switches}
-    return [_Switch(name, keys, max(mtus[name], MTU_BYTES[0])) for name, keys in set_by.items()]
+    links = {name: [link.parameters for link in graph.links_from(name)] for name in graph.switches}
+    return [
+        _Switch(
+            name,
+            keys,
+            max(MTU_BYTES[0], *(link.mtu_bytes for link in links[name])),
+            tuple(link.queue_bytes for link in links[name]),
+        )
+        for name, keys in set_by.items()
+    ]
 
 
 def _check_together(net: Network, graph: Graph, switches: Sequence[_Switch]) -> None:
@@ -218,9 +236,9 @@ def _misfits(switch: _Switch) -> Iterator[tuple[Path, str, str]]:
             f"{buffer.alpha:g} x {format_bytes(buffer.shared_bytes)}, the most that a queue may hold, is {no_frame}"
         )
         yield switch.path("buffer", "alpha"), message, f"{math.ceil(1000 * frame / buffer.shared_bytes) / 1000:g}"
-    if buffer is not None and pfc is not None and pfc.xoff_bytes > buffer.shared_bytes:
-        message = f"is {format_bytes(pfc.xoff_bytes)}, which the shared buffer of {format_bytes(buffer.shared_bytes)}"
-        yield switch.path("pfc", "xoff"), f"{message} never holds: nothing would be paused", ""
+    elif pfc is not None and (buffer is None or buffer.alpha > 0) and pfc.xoff_bytes > switch.most_held_bytes:
+        message = f"is {format_bytes(pfc.xoff_bytes)}, and all queues of a switch together hold at most"
+        yield switch.path("pfc", "xoff"), f"{message} {format_bytes(switch.most_held_bytes)}: it is never reached", ""
     trim = switch.set_by["trim"][1].trim_bytes if "trim" in switch.set_by else None
     if trim is not None and trim >= switch.mtu_bytes:
         message = f"is {format_bytes(trim)} and must be below the MTU of {switch.mtu_bytes}: nothing would be cut"

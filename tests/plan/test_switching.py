@@ -149,6 +149,12 @@ def test_the_outline_tells_the_switches(spec: Path, capsys: pytest.CaptureFixtur
     assert "may drop" not in text
 
 
+PRIORITIES = (
+    "switches={{kind: native, program: ecn_priority, buffer: {{shared: 1MiB, headroom: {headroom}B}}, "
+    "pfc: {{priorities: {priorities}, xoff: 9KiB, xon: 0}}}}"
+)
+
+
 @pytest.mark.parametrize(
     ("setting", "note"),
     [
@@ -159,6 +165,17 @@ def test_the_outline_tells_the_switches(spec: Path, capsys: pytest.CaptureFixtur
         # A gigabit and 10 us: 2500 bytes while both delays pass, two full frames of 1538 and a pause frame of 84.
         ("switches={kind: native, buffer: {shared: 1MiB, headroom: 5659B}, pfc: {xoff: 9KiB, xon: 0}}", "up to 5660B"),
         ("switches={kind: native, buffer: {shared: 1MiB, headroom: 5660B}, pfc: {xoff: 9KiB, xon: 0}}", None),
+        # Eight priorities share the headroom of a port, where a program uses them.
+        (PRIORITIES.format(priorities="[0, 1, 2, 3, 4, 5, 6, 7]", headroom=8 * 5660 - 1), "up to 45280B a port"),
+        (PRIORITIES.format(priorities="[0, 1, 2, 3, 4, 5, 6, 7]", headroom=8 * 5660), None),
+        (PRIORITIES.format(priorities="3", headroom=5660), None),
+        # Without a buffer there is no headroom, and a queue holds what the link's does; with alpha 1 half of it all.
+        ("switches={kind: native, pfc: {xoff: 256KiB, xon: 9KiB}}", "4 switches may drop"),
+        ("switches={kind: native, buffer: {shared: 1MiB, headroom: 8KiB}, pfc: {xoff: 512KiB, xon: 0}}", None),
+        (
+            "switches={kind: native, buffer: {shared: 1MiB, headroom: 8KiB}, pfc: {xoff: 524289B, xon: 0}}",
+            "at 4 switches an xoff is more than a queue comes to (at leaf0 512KiB)",
+        ),
     ],
 )
 def test_json_has_the_notes(spec: Path, capsys: pytest.CaptureFixture[str], setting: str, note: str | None) -> None:
@@ -167,6 +184,14 @@ def test_json_has_the_notes(spec: Path, capsys: pytest.CaptureFixture[str], sett
     assert data["switching"]["kind"] == "native"
     assert len(data["notes"]) == (note is not None)
     assert note is None or note in data["notes"][0]
+
+
+def test_an_xoff_over_the_link_s_queue_is_noted(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    setting = "switches={kind: native, pfc: {xoff: 262145B, xon: 9KiB}}"
+    assert execute(["plan", str(spec), "--json", "-S", setting]) == 0
+    late, short = json.loads(capsys.readouterr().out)["notes"]
+    assert "at 4 switches an xoff is more than a queue comes to (at leaf0 256KiB)" in late
+    assert "4 switches may drop" in short
 
 
 def test_spraying_by_a_program_that_hashes_is_noted(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -123,7 +123,23 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
     ),
     ("xoff 0", "xoff: 64KiB, xon: 48KiB", "xoff: §0, xon: 0", "switches.pfc.xoff", "paused for ever", ""),
     ("xon over xoff", "xon: 48KiB", "xon: §65KiB", "switches.pfc.xon", "is 65KiB, more than xoff", "64KiB"),
-    ("xoff never reached", "xoff: 64KiB", "xoff: §2MiB", "switches.pfc.xoff", "buffer of 1MiB never holds", ""),
+    # Four queues, each filled to half of what is left when it begins: 15 parts of 16 are never exceeded at alpha 1.
+    (
+        "xoff over what a shared buffer comes to",
+        "alpha: 0.5, headroom: 20KiB}\n  pfc: {priorities: [3, 4], xoff: 64KiB",
+        "headroom: 20KiB}\n  pfc: {priorities: [3, 4], xoff: §983041B",
+        "switches.pfc.xoff",
+        "all queues of a switch together hold at most 960KiB: it is never reached",
+        "",
+    ),
+    (
+        "xoff over what four links' queues hold",
+        "  buffer: {shared: 1MiB, alpha: 0.5, headroom: 20KiB}\n  pfc: {priorities: [3, 4], xoff: 64KiB",
+        "  pfc: {priorities: [3, 4], xoff: §1048577B",
+        "switches.pfc.xoff",
+        "all queues of a switch together hold at most 1MiB: it is never reached",
+        "",
+    ),
     ("priority 8", "[3, 4]", "[3, §8]", "switches.pfc.priorities.1", "is 8 and must be from 0 to 7", ""),
     ("priority -1", "[3, 4]", "§-1", "switches.pfc.priorities", "is -1 and must be from 0 to 7", ""),
     ("priority twice", "[3, 4]", "[3, §3]", "switches.pfc.priorities.1", "3 is there twice", ""),
@@ -233,6 +249,13 @@ def test_all_mistakes_are_told_in_one_pass(tmp_path: Path) -> None:
     assert [e.key for e in mistakes(tmp_path, text)] == [
         "switches.program", "switches.buffer.alpha", "switches.trim", "switches.overrides.0.select",
     ]  # fmt: skip
+
+
+def test_an_xoff_of_just_what_the_queues_hold(tmp_path: Path) -> None:
+    shared = RIGHT.replace("alpha: 0.5", "alpha: 1")
+    assert mistakes(tmp_path, shared.replace("xoff: 64KiB", "xoff: 960KiB")) == ()
+    alone = RIGHT.replace("  buffer: {shared: 1MiB, alpha: 0.5, headroom: 20KiB}\n", "")
+    assert mistakes(tmp_path, alone.replace("xoff: 64KiB", "xoff: 1MiB")) == ()
 
 
 def test_a_pause_of_priorities_that_no_packet_has(tmp_path: Path) -> None:

@@ -187,7 +187,8 @@ class NativeSwitches:
         if config.object not in self._loaded:
             self._loaded[config.object] = (*load_program(Path(config.object)), read_json(Path(config.json)))
         _, table, program = self._loaded[config.object]
-        number = self._numbers[config.name] = self._fabric.add_switch(ctypes.addressof(table), config.seed)
+        address, dilation = ctypes.addressof(table), self._config.dilation
+        number = self._numbers[config.name] = self._fabric.add_switch(address, config.seed, dilation=dilation)
         control = self._controls[config.name] = Control(program, table, self._fabric.switch_instance(number))
         self._programs[config.name] = program
         self.forwarding[config.name] = Forwarding(control, config.name)

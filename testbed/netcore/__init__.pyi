@@ -161,11 +161,12 @@ class Fabric:
     def add_memory_port(self) -> int:
         """A host's port without a device, under a virtual clock: `send` puts frames in, `taken` has what came out."""
 
-    def add_switch(self, program: int, seed: int) -> int:
+    def add_switch(self, program: int, seed: int, *, dilation: int = 1) -> int:
         """Make an instance of a compiled program; returns the switch's number.
 
         program: the address of its `struct p4_program`, which must stay loaded as long as the fabric lives. seed: of
-        the program's `random`. Raises ValueError for a program of another ABI version.
+        the program's `random`. dilation: what the program sees of time (its timestamps and meters) is model time, the
+        fabric's divided by this. Raises ValueError for a program of another ABI version.
         """
 
     def switch_instance(self, switch: int) -> int:

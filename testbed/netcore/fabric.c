@@ -121,7 +121,7 @@ struct fabric_port *fabric_add_memory_port(struct fabric *fabric)
     return port;
 }
 
-struct p4_switch *fabric_add_switch(struct fabric *fabric, const struct p4_program *program, uint64_t seed)
+struct p4_switch *fabric_add_switch(struct fabric *fabric, const struct p4_program *program, uint64_t seed, uint32_t dilation)
 {
     if (program->abi != P4_ABI_VERSION) {
         errno = EPROTO;
@@ -131,7 +131,8 @@ struct p4_switch *fabric_add_switch(struct fabric *fabric, const struct p4_progr
     if (switches)
         fabric->switches = switches;
     struct p4_switch *of = calloc(1, sizeof *of);
-    if (!switches || !of || !switch_init(of, program, seed, (uint32_t)fabric->switch_count, &fabric->pool)) {
+    uint32_t number = (uint32_t)fabric->switch_count;
+    if (!switches || !of || !switch_init(of, program, seed, dilation, number, &fabric->pool)) {
         free(of);
         errno = ENOMEM;
         return NULL;

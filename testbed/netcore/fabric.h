@@ -97,8 +97,9 @@ struct fabric_port *fabric_add_port(struct fabric *fabric, int fd, struct port_o
 /* A host's port in memory, or NULL with errno. Not while running. */
 struct fabric_port *fabric_add_memory_port(struct fabric *fabric);
 
-/* Make an instance of a program a switch; NULL with errno, EPROTO: the program is of another ABI version. Not while running. */
-struct p4_switch *fabric_add_switch(struct fabric *fabric, const struct p4_program *program, uint64_t seed);
+/* Make an instance of a program a switch, whose model time is the clock's divided by `dilation`; NULL with errno, EPROTO: the
+ * program is of another ABI version. Not while running. */
+struct p4_switch *fabric_add_switch(struct fabric *fabric, const struct p4_program *program, uint64_t seed, uint32_t dilation);
 
 /* A port of a switch, `number` being below SWITCH_PORTS and free; or NULL with errno. Not while running. */
 struct fabric_port *fabric_add_switch_port(struct fabric *fabric, struct p4_switch *of, uint32_t number);

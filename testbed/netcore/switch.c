@@ -19,10 +19,11 @@ static void on_log(void *self, const char *line)
         of->lost_messages++;
 }
 
-bool switch_init(struct p4_switch *of, const struct p4_program *program, uint64_t seed, uint32_t number,
+bool switch_init(struct p4_switch *of, const struct p4_program *program, uint64_t seed, uint32_t dilation, uint32_t number,
                  struct packet_pool *pool)
 {
-    *of = (struct p4_switch){.program = program, .number = number, .pool = pool, .told_depth = SWITCH_TRUE_DEPTH};
+    *of = (struct p4_switch){.program = program, .dilation = dilation, .number = number, .pool = pool};
+    of->told_depth = SWITCH_TRUE_DEPTH;
     context_pool_init(&of->contexts, program->context_bytes);
     of->digest = malloc(program->digest_bytes + 1);
     of->instance = program->create(&(struct p4_host){.self = of, .log = on_log, .seed = seed});
@@ -202,7 +203,7 @@ static inline void after_ingress(struct p4_switch *of, struct packet *packet, st
         if (!come_round(of, packet, now_ns))
             return;
         struct p4_packet view = seen(packet);
-        of->program->resubmit(of->instance, &view, now_ns, verdict);
+        of->program->resubmit(of->instance, &view, now_ns / of->dilation, verdict);
     }
     if (verdict->length != packet->length)
         packet_layout(packet); /* while `length` is that of the frame as it lies there */
@@ -236,7 +237,7 @@ static void ingress(struct p4_switch *of, uint32_t port, struct packet *packet, 
     settled->ingress = port;
     settled->frame_bytes = settled->length;
     struct p4_packet view = seen(settled);
-    of->program->ingress(of->instance, &view, port, now_ns, &verdict);
+    of->program->ingress(of->instance, &view, port, now_ns / of->dilation, &verdict);
     after_ingress(of, settled, &verdict, now_ns);
 }
 
@@ -273,7 +274,7 @@ static void recirculate(struct p4_switch *of, struct packet *packet, int64_t now
         return;
     struct p4_verdict verdict;
     struct p4_packet view = seen(settled);
-    of->program->recirculate(of->instance, &view, now_ns, &verdict);
+    of->program->recirculate(of->instance, &view, now_ns / of->dilation, &verdict);
     after_ingress(of, settled, &verdict, now_ns);
 }
 
@@ -293,11 +294,11 @@ struct packet *switch_leave(void *owner, struct packet *packet, uint64_t deq_dep
     struct p4_departure departure = {
         .port = port->number,
         .rid = packet->rid,
-        .enq_timestamp_us = (uint32_t)(packet->enqueued_ns / US_NS),
+        .enq_timestamp_us = (uint32_t)(packet->enqueued_ns / of->dilation / US_NS),
         .enq_qdepth = told(of, packet->enqueued_depth),
-        .deq_timedelta_us = (uint32_t)((now_ns - packet->enqueued_ns) / US_NS),
+        .deq_timedelta_us = (uint32_t)((now_ns - packet->enqueued_ns) / of->dilation / US_NS),
         .deq_qdepth = told(of, deq_depth),
-        .now_ns = now_ns,
+        .now_ns = now_ns / of->dilation,
     };
     struct p4_verdict verdict;
     struct p4_packet view = seen(packet);

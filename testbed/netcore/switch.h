@@ -2,7 +2,7 @@
  *
  * A packet takes the way that the ABI describes (testbed/dataplane/native/runtime/abi.h), with an egress's queues between
  * ingress and egress: the program's egress runs when the port's link takes the packet. Nothing takes model time but the
- * queues. What a program sends to SWITCH_CPU_PORT runs through egress at once and is kept for the control plane.
+ * queues; a program's times are model time, also where that is slowed down. What a program sends to SWITCH_CPU_PORT runs through egress at once and is kept for the control plane.
  *
  * Packets that come round (resubmitted, recirculated, or clones of the egress) are bounded in number between two packets that
  * come from outside at one instant, so that a program that loops is stopped and time goes on.
@@ -47,6 +47,7 @@ struct p4_switch {
     struct packet_pool *pool;
     struct context_pool contexts;
     uint32_t number;
+    int64_t dilation;         /* the program's times are the fabric's divided by it */
     uint32_t told_depth;      /* in place of true queue depths, unless it is SWITCH_TRUE_DEPTH */
     struct switch_port *ports[SWITCH_PORTS]; /* by number */
     struct replica_lists groups, sessions;
@@ -60,7 +61,7 @@ struct p4_switch {
 };
 
 /* False: no memory. The program speaks this ABI version. Packets of the pool get the headroom that it needs. */
-bool switch_init(struct p4_switch *of, const struct p4_program *program, uint64_t seed, uint32_t number,
+bool switch_init(struct p4_switch *of, const struct p4_program *program, uint64_t seed, uint32_t dilation, uint32_t number,
                  struct packet_pool *pool);
 void switch_destroy(struct p4_switch *of);
 

@@ -39,13 +39,17 @@ PyObject *py_add_memory_port(PyObject *self, PyObject *unused)
 
 PyObject *py_add_switch(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"program", "seed", NULL};
+    static char *names[] = {"program", "seed", "dilation", NULL};
     unsigned long long program, seed;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "KK:add_switch", names, &program, &seed))
+    unsigned int dilation = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "KK|$I:add_switch", names, &program, &seed, &dilation))
         return NULL;
+    if (dilation < 1)
+        return PyErr_Format(PyExc_ValueError, "a dilation is at least 1");
     if (refuse_running(fabric_of(self), "switches are added"))
         return NULL;
-    struct p4_switch *of = fabric_add_switch(fabric_of(self), (const struct p4_program *)(uintptr_t)program, seed);
+    const struct p4_program *of_abi = (const struct p4_program *)(uintptr_t)program;
+    struct p4_switch *of = fabric_add_switch(fabric_of(self), of_abi, seed, dilation);
     if (!of && errno == EPROTO)
         return PyErr_Format(PyExc_ValueError, "the program is of another ABI version than %d", P4_ABI_VERSION);
     return of ? PyLong_FromUnsignedLong(of->number) : PyErr_NoMemory();

@@ -44,7 +44,7 @@ EXPORTED struct chain *chain_new(const struct p4_program *program, uint32_t swit
         return NULL;
     struct fabric_port *from = chain->source = fabric_add_memory_port(chain->fabric);
     for (uint32_t i = 0; i < switches; i++) {
-        struct p4_switch *of = fabric_add_switch(chain->fabric, program, i);
+        struct p4_switch *of = fabric_add_switch(chain->fabric, program, i, 1);
         if (!of || !join(chain->fabric, from, fabric_add_switch_port(chain->fabric, of, 0)))
             return NULL;
         from = fabric_add_switch_port(chain->fabric, of, 1);

@@ -15,6 +15,8 @@ const bit<8> DROP_AT_EGRESS = 9;
 const bit<8> GROW = 10;
 const bit<8> SHRINK = 11;
 const bit<8> LOG = 12;
+const bit<8> METER = 13;
+const bit<8> TIMES = 14;
 
 header note_t {
     bit<8> what;
@@ -64,6 +66,7 @@ parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standa
 }
 
 control Arrive(inout headers_t h, inout metadata_t m, inout standard_metadata_t sm) {
+    meter(1, MeterType.packets) packets;
     apply {
         sm.egress_spec = (bit<9>)h.note.port;
         sm.priority = (bit<3>)h.note.priority;
@@ -92,6 +95,8 @@ control Arrive(inout headers_t h, inout metadata_t m, inout standard_metadata_t 
             h.less.setInvalid();
         } else if (h.note.what == LOG) {
             log_msg("argument {}", { h.note.argument });
+        } else if (h.note.what == METER) {
+            packets.execute_meter<bit<8>>(32w0, h.note.argument);
         }
     }
 }
@@ -104,6 +109,11 @@ control Leave(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         h.note.deq_depth = (bit<32>)sm.deq_qdepth;
         h.note.waited_us = sm.deq_timedelta;
         h.note.length = sm.packet_length;
+        if (h.note.what == TIMES) {
+            h.note.enq_depth = sm.enq_timestamp;
+            h.note.deq_depth = (bit<32>)sm.egress_global_timestamp;
+            h.note.length = (bit<32>)sm.ingress_global_timestamp;
+        }
         if (h.note.what == DROP_AT_EGRESS) {
             mark_to_drop(sm);
         } else if (h.note.what == CLONE_EGRESS && sm.instance_type == 0) {

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed.dataplane.bmv2json import program_of
+from testbed.dataplane.bmv2json import Program, program_of
 from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.native.build import build_program
-from testbed.dataplane.native.loader import ProgramTable, load_program
+from testbed.dataplane.native.control import Control
+from testbed.dataplane.native.loader import ProgramTable, Rates, load_program
 from testbed.netcore import CPU_PORT, Fabric
 from tests.sanitizers import environment, prelude
 
@@ -48,6 +49,8 @@ class What(IntEnum):
     GROW = 10
     SHRINK = 11
     LOG = 12
+    METER = 13
+    TIMES = 14
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,9 @@ def frame(what: What, argument: int = 0, port: int = 1, priority: int = 0, size:
 class Star:
     """One switch with a host at each of its ports."""
 
-    def __init__(self, table: ProgramTable, *, virtual: bool = True) -> None:
+    def __init__(self, table: ProgramTable, *, virtual: bool = True, dilation: int = 1) -> None:
         self.fabric = Fabric(1, virtual=virtual)
-        self.switch = self.fabric.add_switch(ctypes.addressof(table), 1)
+        self.switch = self.fabric.add_switch(ctypes.addressof(table), 1, dilation=dilation)
         self.hosts, self.ports = [], []
         self.now_ns = 0
         for number in range(PORTS):
@@ -119,9 +122,14 @@ class Star:
 
 
 @pytest.fixture(scope="module")
-def table() -> ProgramTable:
+def program() -> Program:
     compiled = compile_p4(Path(__file__).with_name("fates.p4"))
-    return load_program(build_program(program_of(json.loads(json.dumps(compiled.json)), "fates")))[1]
+    return program_of(json.loads(json.dumps(compiled.json)), "fates")
+
+
+@pytest.fixture(scope="module")
+def table(program: Program) -> ProgramTable:
+    return load_program(build_program(program))[1]
 
 
 @pytest.fixture
@@ -146,6 +154,33 @@ def test_queues_tell_bytes_and_times(star: Star) -> None:
     assert [c.depths for c in came] == [(0, 0), (0, 202), (101, 101), (202, 0)]
     assert [c.waited_us for c in came] == [0, 9, 18, 27]
     assert [c.at_ns - came[0].at_ns for c in came] == [0, 10_000, 20_000, 30_000]
+
+
+@pytest.mark.parametrize("dilation", [1, 10])
+def test_a_program_s_times_are_model_time(table: ProgramTable, dilation: int) -> None:
+    """Slowed down ten times, a packet that waits 90 us beside the program waits 9 us in its model."""
+    star = Star(table, dilation=dilation)
+    for port in range(PORTS):
+        star.fabric.set_link(
+            2 * port, rate_bps=RATE_BPS // dilation, delay_ns=DELAY_NS * dilation, queue_bytes=QUEUE_BYTES
+        )
+        star.set_rate(port, RATE_BPS // 10 // dilation)
+    came = star.send(*[frame(What.TIMES)] * 4)
+    assert [c.waited_us for c in came] == [0, 9, 18, 27]
+    assert [c.depths for c in came] == [(2 + i, 2 + 10 * i) for i in range(4)]  # enq_, egress_global_timestamp
+    assert [c.length for c in came] == [2, 3, 4, 5]  # ingress_global_timestamp
+
+
+@pytest.mark.parametrize("dilation", [1, 10])
+def test_meters_fill_in_model_time(program: Program, table: ProgramTable, dilation: int) -> None:
+    """A packet each 10 us and bursts of one: of packets that come each 5 us every other one is green (RFC 2698)."""
+    star = Star(table, dilation=dilation)
+    control = Control(program, table, star.fabric.switch_instance(star.switch))
+    control.set_meter("packets", 0, Rates(0.1, 0.1, 1, 1))
+    for i in range(8):
+        star.fabric.advance((i + 1) * 5000 * dilation)
+        star.fabric.inject(star.switch, 0, frame(What.METER))
+    assert [c.frame[1] for c in star.settle()] == [0, 2] * 4  # green, red
 
 
 def test_a_larger_priority_overtakes(star: Star) -> None:
@@ -380,6 +415,8 @@ def test_what_is_refused(table: ProgramTable) -> None:
     other = (ctypes.c_uint32 * 64)(999)
     with pytest.raises(ValueError, match="ABI"):
         fabric.add_switch(ctypes.addressof(other), 1)
+    with pytest.raises(ValueError, match="dilation is at least 1"):
+        fabric.add_switch(ctypes.addressof(table), 1, dilation=0)
 
 
 @pytest.mark.slow

@@ -13,11 +13,12 @@ from testbed.spec.findings import Findings
 from testbed.suggest import closest
 from testbed.topology import TOPOLOGIES
 from testbed.topology.parameters import Topology
+from testbed.topology.switches import WRITTEN
 from testbed.transport import TRANSPORTS, Transport
 from testbed.transport.congestion import CONGESTIONS
 from testbed.transport.parameters import Parameter
 
-_NATIVE_KEYS = ("program", "entries", "scheduler", "buffer", "pfc", "trim", "overrides")
+_NATIVE_KEYS = (*WRITTEN.values(), "overrides")
 _TRANSPORT_KEYS = ("kind", "congestion", "scale")
 Names = tuple[Step, ...]
 

@@ -19,7 +19,7 @@ from testbed.spec.model import PRIORITIES, BufferSpec, PfcSpec, SchedulerSpec, S
 from testbed.spec.network_checks import MTU_BYTES, Network
 from testbed.suggest import closest
 from testbed.topology.graph import Graph
-from testbed.topology.switches import KEYS, MOST_PORTS, default_program
+from testbed.topology.switches import MOST_PORTS, WRITTEN, Setter, default_program, given, who_sets
 from testbed.units import format_bytes
 from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES, UDP_HEADERS_BYTES
 
@@ -33,10 +33,10 @@ Path = tuple[Step, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Switch:
-    """One switch: which entry sets each key (that of none stands under no key), and its links' MTU and queues."""
+    """One switch: what sets each key, and its links' MTU and queues."""
 
     name: str
-    set_by: Mapping[str, tuple[Path, SwitchKeys]]
+    set_by: Mapping[str, Setter]
     mtu_bytes: int
     queues_bytes: tuple[int, ...]  # of its links
 
@@ -62,7 +62,7 @@ class _Switch:
         return math.ceil(self.buffer.shared_bytes * (1 - (1 + self.buffer.alpha) ** -len(self.queues_bytes)))
 
     def path(self, key: str, *rest: Step) -> Path:
-        return (*self.set_by[key][0], key, *rest)
+        return (*_SECTION, *self.set_by[key][0], WRITTEN[key], *rest)
 
 
 def check_switches(net: Network) -> None:
@@ -75,13 +75,13 @@ def check_switches(net: Network) -> None:
         path = (*_SECTION, "overrides", index)
         entries.append((path, override))
         selected.append(net.select_switches((*path, "select"), override.select))
-        if not _given(override) and not findings.incomplete(findings.place(path)[0]):
-            findings.add(path, f"sets nothing: give it one of {', '.join(_NAMES.values())}")
+        if not given(override) and not findings.incomplete(findings.place(path)[0]):
+            findings.add(path, f"sets nothing: give it one of {', '.join(WRITTEN.values())}")
     for path, entry in entries:
         _check_entry(findings, path, entry)
-    runs_programs = switches.kind == "native" or (switches.kind == "auto" and any(_given(e) for _, e in entries))
+    runs_programs = switches.kind == "native" or (switches.kind == "auto" and any(given(e) for _, e in entries))
     if net.graph is not None and runs_programs and not findings.incomplete("switches"):
-        _check_together(net, net.graph, _settle(net.graph, entries, selected))
+        _check_together(net, net.graph, _settle(net, net.graph, selected))
 
 
 def _check_controller(switches: SwitchesSpec, findings: Findings) -> None:
@@ -187,25 +187,16 @@ def _check_pfc(findings: Findings, path: Path, pfc: PfcSpec) -> None:
         findings.add((*path, "xon"), message, format_bytes(pfc.xoff_bytes))
 
 
-def _settle(
-    graph: Graph, entries: Sequence[tuple[Path, SwitchKeys]], selected: Sequence[Sequence[str]]
-) -> list[_Switch]:
-    """Each switch with the entries that set its keys, later ones winning key by key."""
-    set_by: dict[str, dict[str, tuple[Path, SwitchKeys]]] = {name: {} for name in graph.switches}
-    for names, (path, entry) in zip([graph.switches, *selected], entries, strict=True):
-        for name in names:
-            if entry.program is not None and _program_of(set_by[name]) != entry.program:
-                set_by[name].pop("entries", None)  # which are of the other program
-            set_by[name].update({_NAMES[key]: (path, entry) for key in _given(entry)})
+def _settle(net: Network, graph: Graph, selected: Sequence[Sequence[str]]) -> list[_Switch]:
     links = {name: [link.parameters for link in graph.links_from(name)] for name in graph.switches}
     return [
         _Switch(
             name,
-            keys,
+            set_by,
             max(MTU_BYTES[0], *(link.mtu_bytes for link in links[name])),
             tuple(link.queue_bytes for link in links[name]),
         )
-        for name, keys in set_by.items()
+        for name, set_by in who_sets(graph, net.spec.switches, selected).items()
     ]
 
 
@@ -239,10 +230,10 @@ def _misfits(switch: _Switch) -> Iterator[tuple[Path, str, str]]:
     elif pfc is not None and (buffer is None or buffer.alpha > 0) and pfc.xoff_bytes > switch.most_held_bytes:
         message = f"is {format_bytes(pfc.xoff_bytes)}, and all queues of a switch together hold at most"
         yield switch.path("pfc", "xoff"), f"{message} {format_bytes(switch.most_held_bytes)}: it is never reached", ""
-    trim = switch.set_by["trim"][1].trim_bytes if "trim" in switch.set_by else None
+    trim = switch.set_by["trim_bytes"][1].trim_bytes if "trim_bytes" in switch.set_by else None
     if trim is not None and trim >= switch.mtu_bytes:
         message = f"is {format_bytes(trim)} and must be below the MTU of {switch.mtu_bytes}: nothing would be cut"
-        yield switch.path("trim"), message, ""
+        yield switch.path("trim_bytes"), message, ""
 
 
 def _check_headroom(findings: Findings, switches: Sequence[_Switch]) -> None:
@@ -305,17 +296,10 @@ def _check_entries(net: Network, graph: Graph, switches: Sequence[_Switch]) -> N
             net.findings.add(path, f"does not fit {PurePath(name).stem}: {len(found) - _MOST_LINES} lines more")
 
 
-def _program_of(set_by: Mapping[str, tuple[Path, SwitchKeys]]) -> str | None:
+def _program_of(set_by: Mapping[str, Setter]) -> str | None:
     """The program that is named for a switch, if one is."""
     return set_by["program"][1].program if "program" in set_by else None
 
 
 def _priorities(pfc: PfcSpec) -> tuple[int, ...]:
     return (pfc.priorities,) if isinstance(pfc.priorities, int) else pfc.priorities
-
-
-def _given(entry: SwitchKeys) -> list[str]:
-    return [key for key in KEYS if getattr(entry, key) is not None]
-
-
-_NAMES = {key: SwitchKeys.model_fields[key].alias or key for key in KEYS}

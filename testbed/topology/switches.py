@@ -3,26 +3,46 @@
 Entries are of a program: one that names another program, and no entries, leaves those of the first behind.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from testbed.spec.model import RoutingSpec, SwitchesSpec, SwitchKeys
 from testbed.topology.graph import Graph
 from testbed.topology.select import select_switches
 
 KEYS = tuple(SwitchKeys.model_fields)
+WRITTEN = {key: SwitchKeys.model_fields[key].alias or key for key in KEYS}  # as a spec has them
 MOST_PORTS = 509  # v1model's ports have 9 bits; 0 is nobody's, 510 the controller's and 511 drops
+Setter = tuple[tuple[str | int, ...], SwitchKeys]  # where in `switches`, and what is written there
 
 
 def switch_keys(graph: Graph, switches: SwitchesSpec) -> Mapping[str, SwitchKeys]:
     """By switch, the keys that hold for it (None: nowhere set); raises SelectError."""
-    keys = {name: {key: getattr(switches, key) for key in KEYS} for name in graph.switches}
-    for override in switches.overrides:
-        given = {key: value for key in KEYS if (value := getattr(override, key)) is not None}
-        for name in select_switches(graph, override.select):
-            if given.get("program", keys[name]["program"]) != keys[name]["program"]:
-                keys[name]["entries"] = None
-            keys[name] |= given
-    return {name: SwitchKeys.model_construct(**given) for name, given in keys.items()}
+    selected = [select_switches(graph, override.select) for override in switches.overrides]
+    return {
+        name: SwitchKeys.model_construct(**{key: getattr(entry, key) for key, (_, entry) in set_by.items()})
+        for name, set_by in who_sets(graph, switches, selected).items()
+    }
+
+
+def who_sets(
+    graph: Graph, switches: SwitchesSpec, selected: Sequence[Sequence[str]]
+) -> Mapping[str, Mapping[str, Setter]]:
+    """By switch and key, what sets it (what nothing sets is not there); `selected`: each override's switches."""
+    set_by: dict[str, dict[str, Setter]] = {name: {} for name in graph.switches}
+    overrides = [(("overrides", index), override) for index, override in enumerate(switches.overrides)]
+    for names, setter in zip([graph.switches, *selected], [((), switches), *overrides], strict=True):
+        keys = given(setter[1])
+        for name in names:
+            before = set_by[name].get("program")
+            if "program" in keys and (before is None or before[1].program != setter[1].program):
+                set_by[name].pop("entries", None)  # which are of the other program
+            set_by[name] |= dict.fromkeys(keys, setter)
+    return set_by
+
+
+def given(entry: SwitchKeys) -> list[str]:
+    """The keys that the spec's `switches`, or an override, sets."""
+    return [key for key in KEYS if getattr(entry, key) is not None]
 
 
 def default_program(routing: RoutingSpec) -> str:

@@ -21,6 +21,7 @@ from testbed.dataplane.lexer import Token
 from testbed.dataplane.lower.program import lower
 from testbed.dataplane.p4info import P4Info, p4info
 from testbed.dataplane.preprocess import preprocess
+from testbed.resources import shared_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,12 @@ class Compiled:
 
 
 def compile_p4(path: Path, defines: Mapping[str, str] | None = None, include_dirs: Iterable[Path] = ()) -> Compiled:
-    """Compile a v1model program. Raises `P4Errors`, or `UsageError` if the file cannot be read."""
+    """Compile a v1model program. Raises `P4Errors`, or `UsageError` if the file cannot be read.
+
+    Every program finds the files that the programs of `p4/` share, as `include/...`: last of all.
+    """
     diagnostics = Diagnostics()
-    tokens = preprocess(path, diagnostics, defines, include_dirs)
+    tokens = preprocess(path, diagnostics, defines, (*include_dirs, shared_folder("p4")))
     kept = cache_folder() / f"{path.stem[:60]}-{_digest(tokens)[:20]}.json"
     if not diagnostics.errors and not diagnostics.warnings:
         with suppress(OSError, ValueError, KeyError):

@@ -9,10 +9,10 @@ void buffer_destroy(struct buffer *buffer)
     *buffer = (struct buffer){0};
 }
 
-bool buffer_add_port(struct buffer *buffer, uint32_t number, struct egress *egress)
+bool buffer_add_port(struct buffer *buffer, uint32_t number, const struct link *from, struct egress *egress)
 {
     struct buffer_port *port = calloc(1, sizeof *port);
-    if (!port || !pfc_init(&port->pfc, egress)) {
+    if (!port || !pfc_init(&port->pfc, egress, from)) {
         free(port);
         return false;
     }

@@ -41,8 +41,9 @@ struct buffer {
 
 void buffer_destroy(struct buffer *buffer);
 
-/* Keep account of what comes in by the port with this number, whose other end is told by `egress`. False: no memory. */
-bool buffer_add_port(struct buffer *buffer, uint32_t number, struct egress *egress);
+/* Keep account of what comes in by the port with this number from a link, whose other end is told by `egress`. False: no
+ * memory. */
+bool buffer_add_port(struct buffer *buffer, uint32_t number, const struct link *from, struct egress *egress);
 
 /* Make room for a packet that is to wait in the queue of its priority; false: there is none. */
 bool buffer_admit(struct buffer *buffer, const struct egress *egress, struct packet *packet, int64_t now_ns);

@@ -237,6 +237,8 @@ bool fabric_add_link(struct fabric *fabric, struct fabric_port *source, struct f
         source->egress.owner = &source->at;
         source->at.egress = &source->egress;
     }
+    if (target->kind == FABRIC_SWITCH)
+        target->at.from = &link->link;
     source->out = &link->link;
     fabric->links[fabric->link_count++] = link;
     return true;

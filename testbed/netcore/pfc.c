@@ -45,9 +45,9 @@ static void on_refresh(struct event *event, int64_t at_ns)
     egress_serve(pfc->egress, at_ns);
 }
 
-bool pfc_init(struct pfc *pfc, struct egress *egress)
+bool pfc_init(struct pfc *pfc, struct egress *egress, const struct link *from)
 {
-    *pfc = (struct pfc){.egress = egress, .refresh.fire = on_refresh};
+    *pfc = (struct pfc){.egress = egress, .from = from, .refresh.fire = on_refresh};
     egress->pfc = pfc;
     return eventq_attach(egress->link->events, 1);
 }
@@ -64,8 +64,9 @@ struct packet *pfc_take(struct pfc *pfc, int64_t now_ns)
 {
     struct link *link = pfc->egress->link;
     if (pfc->asked && !pfc->refreshing) {
+        int64_t half_ns = pfc_pause_ns(PFC_QUANTA_MAX / 2, pfc->from->parameters.rate_bps);
         pfc->refreshing = true;
-        eventq_schedule(link->events, &pfc->refresh, now_ns + pfc_pause_ns(PFC_QUANTA_MAX / 2, link->parameters.rate_bps));
+        eventq_schedule(link->events, &pfc->refresh, now_ns + half_ns);
     }
     struct packet *packet = pfc->untold && !link->down ? packet_new(link->pool, PFC_FRAME_BYTES) : NULL;
     if (packet) {

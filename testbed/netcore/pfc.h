@@ -30,6 +30,7 @@ int64_t pfc_pause_ns(uint16_t quanta, uint64_t rate_bps);
 /* What a port asks of its other end. */
 struct pfc {
     struct egress *egress; /* by which the frames go */
+    const struct link *from; /* what is paused: its rate says how long a quantum is */
     uint8_t asked;         /* a bit for each priority that is to pause */
     uint8_t untold;        /* or is to be told (again) whether it is to */
     bool refreshing;       /* `refresh` is scheduled */
@@ -37,8 +38,8 @@ struct pfc {
     uint64_t sent;
 };
 
-/* Let frames go by an egress. False: no memory. */
-bool pfc_init(struct pfc *pfc, struct egress *egress);
+/* Let frames go by an egress to whoever sends into the link `from`. False: no memory. */
+bool pfc_init(struct pfc *pfc, struct egress *egress, const struct link *from);
 
 /* Ask for a pause, or for its end. */
 void pfc_ask(struct pfc *pfc, unsigned priority, bool pause, int64_t now_ns);

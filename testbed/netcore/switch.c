@@ -40,10 +40,12 @@ bool switch_configure(struct p4_switch *of, const struct buffer_options *options
 {
     of->buffer.options = *options;
     for (uint32_t i = 0; i < SWITCH_PORTS; i++) {
-        struct egress *egress = of->ports[i] ? of->ports[i]->egress : NULL;
+        const struct switch_port *port = of->ports[i];
+        struct egress *egress = port ? port->egress : NULL;
         if (!egress)
             continue;
-        if (options->pfc_priorities && !of->buffer.ports[i] && !buffer_add_port(&of->buffer, i, egress))
+        bool asks = options->pfc_priorities && port->from;
+        if (asks && !of->buffer.ports[i] && !buffer_add_port(&of->buffer, i, port->from, egress))
             return false;
         egress->buffer = &of->buffer;
         egress_schedule(egress, weights);

@@ -39,6 +39,7 @@ struct switch_port {
     struct p4_switch *of;
     uint32_t number;
     struct egress *egress;    /* NULL: it has no link */
+    const struct link *from;  /* what comes in; NULL: nothing does */
 };
 
 struct p4_switch {

@@ -112,7 +112,7 @@ static struct star *star_new(struct link_parameters parameters, struct buffer_op
         host->down.deliver = at_host;
         CHECK(egress_init(&host->nic, &host->up) && egress_init(&host->port, &host->down));
         host->port.buffer = &star->buffer;
-        CHECK(buffer_add_port(&star->buffer, i, &host->port));
+        CHECK(buffer_add_port(&star->buffer, i, &host->up, &host->port));
     }
     return star;
 }
@@ -554,6 +554,23 @@ static void test_a_pause_is_asked_for_again_before_it_ends(void)
     star_free(star);
 }
 
+static void test_a_slow_way_back_pauses_in_time_again(void)
+{
+    struct buffer_options options = {.dynamic = true, .shared_bytes = 60000, .alpha = 1, .headroom_bytes = 20 * FRAME,
+                                     .pfc_priorities = 1 << 3, .xoff_bytes = 4 * FRAME, .xon_bytes = 2 * FRAME};
+    struct link_parameters slow = gigabit;
+    slow.rate_bps = GBPS / 10;
+    struct star *star = star_new(gigabit, options);
+    link_set(&star->hosts[1].down, &slow);
+    egress_pause(&star->hosts[0].port, 3, 3 * pfc_pause_ns(0xffff, slow.rate_bps), 0); /* a second */
+    for (uint32_t k = 0; k < 400; k++)
+        send_up(star, 1, 0, 3, FRAME, k, 0);
+    run_until(star, INT64_MAX);
+    CHECK(star->hosts[0].count == 400 && star->hosts[0].down.counts[LINK_ALL].dropped_queue == 0);
+    check_empty(star);
+    star_free(star);
+}
+
 static void test_a_sender_that_hears_no_more_goes_on_when_its_pause_is_over(void)
 {
     struct buffer_options options = {.pfc_priorities = 1 << 3, .xoff_bytes = 4 * FRAME, .xon_bytes = 2 * FRAME};
@@ -717,6 +734,7 @@ static const struct test tests[] = {
     TEST(pause_frames_are_those_of_the_standard),
     TEST(xoff_and_xon_stop_and_start_the_sender_in_time),
     TEST(a_pause_is_asked_for_again_before_it_ends),
+    TEST(a_slow_way_back_pauses_in_time_again),
     TEST(a_sender_that_hears_no_more_goes_on_when_its_pause_is_over),
     TEST(a_pause_frame_goes_ahead_of_what_waits_but_not_into_a_frame),
     TEST(incast_loses_nothing_with_headroom_for_rate_and_delay),

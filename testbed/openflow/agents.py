@@ -37,6 +37,7 @@ class Agents:
         self._selector.register(self._ear, selectors.EVENT_READ)
         self._changes: deque[tuple[str, int, bool]] = deque()
         self._ending = False
+        self._deaf_until_s = 0.0  # after the datapath failed to say what came
         self._thread = threading.Thread(target=self._serve, name="openflow", daemon=True)
         self._lines = {
             switch.name: _Line(Agent(switch, datapath, time.monotonic_ns()), controller, self._selector)
@@ -80,7 +81,8 @@ class Agents:
                     key.data.ready(events)
             while self._changes:
                 switch, port, up = self._changes.popleft()
-                self._lines[switch].port_changed(port, up=up)
+                if switch in self._lines:
+                    self._lines[switch].port_changed(port, up=up)
             if self._polls():
                 self._pass_on()
             for line in self._lines.values():
@@ -95,8 +97,17 @@ class Agents:
         return min(wait, POLL_S) if self._polls() else min(wait, 3600.0)
 
     def _pass_on(self) -> None:
-        for switch, in_port, frame in self._datapath.punted():
-            self._lines[switch].punted(in_port, frame)
+        if time.monotonic() < self._deaf_until_s:
+            return
+        try:
+            frames = self._datapath.punted()
+        except Exception:
+            _log.exception("frames for the controller cannot be had")
+            self._deaf_until_s = time.monotonic() + LAST_RETRY_S
+            return
+        for switch, in_port, frame in frames:
+            if switch in self._lines:
+                self._lines[switch].punted(in_port, frame)
 
 
 class _Line:
@@ -117,35 +128,33 @@ class _Line:
         return self._session.due_ns / _NS if self._session is not None else self._deadline_s
 
     def tick(self) -> None:
-        if self._session is not None:
-            self._guarded(lambda session: session.tick(time.monotonic_ns()))
+        if (session := self._session) is not None:
+            self._guarded(lambda: session.tick(time.monotonic_ns()))
         elif time.monotonic() >= self._deadline_s:
             if self._socket is None:
-                self._connect()
+                self._guarded(self._connect)
             else:
                 self._lost("no answer to the attempt to connect")
 
     def ready(self, events: int) -> None:
         """The socket can be read or written."""
-        if self._session is None:
-            self._connected()
-            return
-        if events & selectors.EVENT_READ:
-            self._guarded(self._read)
-        if events & selectors.EVENT_WRITE and self._session is not None:
-            self._guarded(lambda _: None)
+        if (session := self._session) is None:
+            self._guarded(self._connected)
+        elif events & selectors.EVENT_READ:
+            self._guarded(lambda: self._read(session))
+        else:
+            self._flush()
 
     def port_changed(self, port: int, *, up: bool) -> None:
-        self.agent.port_changed(port, up=up)
-        self._flush()
+        self._guarded(lambda: self.agent.port_changed(port, up=up))
 
     def punted(self, in_port: int, frame: bytes) -> None:
-        self.agent.punted(in_port, frame)
-        self._flush()
+        self._guarded(lambda: self.agent.punted(in_port, frame))
 
     def close(self) -> None:
         if self._socket is not None:
-            self._selector.unregister(self._socket)
+            with contextlib.suppress(KeyError):  # it never was registered
+                self._selector.unregister(self._socket)
             self._socket.close()
         self._socket = self._session = None
         self.agent.send = lambda _: None
@@ -167,7 +176,6 @@ class _Line:
             self._lost(os.strerror(failed))
             return
         self._session = Session(self.agent, time.monotonic_ns())
-        self._flush()
 
     def _read(self, session: Session) -> None:
         assert self._socket is not None
@@ -181,18 +189,17 @@ class _Line:
         if session.greeted:
             self._retry_s = FIRST_RETRY_S
 
-    def _guarded(self, work: Callable[[Session], None]) -> None:
-        """Do something with the session, and send what comes of it; whatever goes wrong ends this connection alone."""
-        assert self._session is not None
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Do something, and send what comes of it; whatever goes wrong ends this connection alone."""
         try:
-            work(self._session)
+            work()
         except Hangup as error:
             self._flush()
             self._lost(str(error))
         except OSError as error:
             self._lost(str(error))
         except Exception:
-            _log.exception("%s: what the controller sent was not foreseen", self.agent.switch.name)
+            _log.exception("%s: this was not foreseen", self.agent.switch.name)
             self._lost("an error of this switch's own")
         else:
             self._flush()

@@ -7,6 +7,7 @@ from testbed import __version__
 from testbed.openflow.device import AgentSwitch, Port, PortCounters
 from testbed.openflow.match import encode_fields, oxm, oxm_id
 from testbed.openflow.numbers import (
+    LONGEST_MESSAGE,
     MORE,
     NO_BUFFER,
     UNKNOWN_COUNT,
@@ -155,8 +156,10 @@ def table_features() -> bytes:
 
 
 def packet_in(in_port: int, reason: PacketInReason, cookie: int, frame: bytes) -> bytes:
+    """With the whole frame, as none is kept, whatever a `max_len` says; or as much of it as a message has room for."""
     head = _PACKET_IN.pack(NO_BUFFER, min(len(frame), 0xFFFF), reason, 0, cookie)
-    return encode(Kind.PACKET_IN, 0, head, encode_fields(oxm(Oxm.IN_PORT, in_port, 4)), bytes(2), frame)
+    head += encode_fields(oxm(Oxm.IN_PORT, in_port, 4)) + bytes(2)
+    return encode(Kind.PACKET_IN, 0, head, frame[: LONGEST_MESSAGE - HEADER.size - len(head)])
 
 
 def flow_removed(flow: Flow, reason: RemovedReason, now_ns: int) -> bytes:

@@ -164,7 +164,7 @@ class Memory:
 
 
 class OsKen:
-    """As much of a datapath as os-ken makes messages from, and its way to read them."""
+    """As much of a datapath as os-ken makes messages from, its way to read them, and those that tests send."""
 
     def __init__(self) -> None:
         from os_ken.ofproto import ofproto_parser, ofproto_v1_3, ofproto_v1_3_parser
@@ -189,39 +189,6 @@ class OsKen:
             found.append(self._read(self, version, kind, length, xid, stream[:length]))
             stream = stream[length:]
         return found
-
-
-class Controller(OsKen):
-    """The other end of a session that has no socket."""
-
-    def __init__(self, agent: Agent, *, greet: bool = True) -> None:
-        super().__init__()
-        self.now_ns = 0
-        self.session = Session(agent, 0)
-        if greet:
-            self.session.receive(self.write(self.ofproto_parser.OFPHello(self)), 0)
-            (hello,) = self.heard()
-            assert hello.version == 4
-            assert [e.versions for e in hello.elements] == [[4]]
-
-    def heard(self) -> list[Any]:
-        """What the switch said since the last call."""
-        stream = bytes(self.session.outgoing)
-        self.session.outgoing.clear()
-        return self.read(stream)
-
-    def tell(self, *messages: Any) -> list[Any]:
-        """Send messages in one piece; what the switch says to them."""
-        self.session.receive(b"".join(self.write(message) for message in messages), self.now_ns)
-        return self.heard()
-
-    def refused(self, *messages: Any) -> tuple[int, int]:
-        """Send messages; type and code of the one error that is the answer, which must quote the last of them."""
-        (error,) = self.tell(*messages)
-        sent = bytes(messages[-1].buf)
-        assert error.xid == messages[-1].xid
-        assert error.data == sent[:64]
-        return error.type, error.code
 
     # Messages
 
@@ -259,3 +226,36 @@ class Controller(OsKen):
 
     def barrier(self) -> Any:
         return self.ofproto_parser.OFPBarrierRequest(self)
+
+
+class Controller(OsKen):
+    """The other end of a session that has no socket."""
+
+    def __init__(self, agent: Agent, *, greet: bool = True) -> None:
+        super().__init__()
+        self.now_ns = 0
+        self.session = Session(agent, 0)
+        if greet:
+            self.session.receive(self.write(self.ofproto_parser.OFPHello(self)), 0)
+            (hello,) = self.heard()
+            assert hello.version == 4
+            assert [e.versions for e in hello.elements] == [[4]]
+
+    def heard(self) -> list[Any]:
+        """What the switch said since the last call."""
+        stream = bytes(self.session.outgoing)
+        self.session.outgoing.clear()
+        return self.read(stream)
+
+    def tell(self, *messages: Any) -> list[Any]:
+        """Send messages in one piece; what the switch says to them."""
+        self.session.receive(b"".join(self.write(message) for message in messages), self.now_ns)
+        return self.heard()
+
+    def refused(self, *messages: Any) -> tuple[int, int]:
+        """Send messages; type and code of the one error that is the answer, which must quote the last of them."""
+        (error,) = self.tell(*messages)
+        sent = bytes(messages[-1].buf)
+        assert error.xid == messages[-1].xid
+        assert error.data == sent[:64]
+        return error.type, error.code

@@ -4,11 +4,13 @@ import contextlib
 import socket
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from testbed.openflow import Agents
-from tests.openflow.parts import Memory, OsKen
+from testbed.openflow.agent import Agent
+from tests.openflow.parts import Memory, OsKen, frame
 
 LIMIT_S = 20.0
 HELLO = struct.pack("!BBHI", 4, 0, 8, 1)
@@ -39,6 +41,12 @@ class Peer:
         kind, body = self.hear()
         assert kind == 6
         return int.from_bytes(body[:8], "big")
+
+    def lead_all_here(self) -> None:
+        """Have all packets sent to the controller."""
+        controller = OsKen()
+        self.say(controller.write(controller.flow(None, controller.to(controller.ofproto.OFPP_CONTROLLER))) + BARRIER)
+        assert self.hear()[0] == 21
 
     def is_over(self) -> bool:
         """Wait for the end of the connection, whatever comes before."""
@@ -124,6 +132,75 @@ def test_an_error_of_the_switch_s_own_ends_that_connection_alone(
     peer.say(controller.write(controller.ofproto_parser.OFPTableStatsRequest(controller, 0)))
     assert peer.is_over()
     assert Peer(server).dpid() == 7
+    agents.stop()
+
+
+@pytest.mark.parametrize("what", ["port_changed", "punted"])
+def test_what_fails_in_one_agent_does_not_end_the_others(
+    what: str, server: socket.socket, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switches = [memory.add(f"s{n}", n, (1, 2)) for n in (1, 2)]
+    real = getattr(Agent, what)
+
+    def failing(agent: Agent, *given: Any, **more: Any) -> None:
+        if agent.switch.name == "s1":
+            raise struct.error("too long")
+        real(agent, *given, **more)
+
+    monkeypatch.setattr(Agent, what, failing)
+    agents = Agents(switches, memory, server.getsockname())
+    agents.start()
+    peers = {peer.dpid(): peer for peer in (Peer(server), Peer(server))}
+    for peer in peers.values():
+        peer.lead_all_here()
+    if what == "punted":
+        memory.forward("s1", 1, frame("10.0.0.1"))
+    else:
+        agents.port_changed("s1", 1, up=False)
+    assert peers[1].is_over()
+    assert Peer(server).dpid() == 1
+    memory.forward("s2", 1, frame("10.0.0.1"))
+    agents.port_changed("s2", 1, up=False)
+    assert {peers[2].hear()[0], peers[2].hear()[0]} == {10, 12}
+    agents.stop()
+
+
+def test_no_socket_is_no_end(server: socket.socket, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, left = socket.socket, [OSError(24, "Too many open files")] * 2
+
+    def few(*given: Any, **more: Any) -> socket.socket:
+        if left and given == (socket.AF_INET, socket.SOCK_STREAM):
+            raise left.pop()
+        return made(*given, **more)
+
+    agents = Agents([memory.add("s0", 7, (1, 2))], memory, server.getsockname())
+    monkeypatch.setattr(socket, "socket", few)
+    agents.start()
+    assert Peer(server).dpid() == 7
+    assert not left
+    agents.stop()
+
+
+def test_frames_that_cannot_be_had_are_asked_for_again(
+    server: socket.socket, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.openflow.agents.LAST_RETRY_S", 0.01)
+    agents = Agents([memory.add("s0", 7, (1, 2))], memory, server.getsockname())
+    real, errors = memory.punted, [RuntimeError("the fabric is busy")]
+
+    def failing() -> list[tuple[str, int, bytes]]:
+        if errors:
+            raise errors.pop()
+        return [*real(), ("no agent's", 1, b"")]
+
+    monkeypatch.setattr(memory, "punted", failing)
+    agents.start()
+    peer = Peer(server)
+    peer.dpid()
+    peer.lead_all_here()
+    memory.forward("s0", 1, frame("10.0.0.1"))
+    assert peer.hear()[0] == 10
+    assert not errors
     agents.stop()
 
 

@@ -251,6 +251,16 @@ def test_packet_in(agent: Agent, controller: Controller, memory: Memory) -> None
     assert asked.buffer_id == o.OFP_NO_BUFFER
 
 
+def test_a_frame_longer_than_any_message_is_cut(agent: Agent, controller: Controller) -> None:
+    longest = 65_535 + 14  # of the greatest MTU
+    for length in (65_493, 65_494, longest):
+        agent.punted(1, frame("10.0.0.1").ljust(length, b"x"))
+    whole, cut, cut_too = controller.heard()
+    assert (whole.total_len, len(whole.data)) == (65_493, 65_493)  # 8 + 16 + 16 + 2 bytes before it, 65,535 in all
+    assert (cut.total_len, len(cut.data)) == (65_494, 65_493)
+    assert (cut_too.total_len, len(cut_too.data)) == (65_535, 65_493), "the field has no more than 16 bits"
+
+
 def test_frames_for_a_controller_that_takes_none_are_dropped_and_all_else_waits(
     agent: Agent, controller: Controller
 ) -> None:

@@ -99,13 +99,13 @@ def flow_statistics(flow: Flow, now_ns: int) -> bytes:
     match = flow.match.encode()
     length = _FLOW.size + len(match) + len(flow.instructions)
     age = divmod(now_ns - flow.since_ns, _NS)
-    counts = flow.cookie, flow.packets, flow.bytes
+    counts = flow.cookie, flow.counts.packets, flow.counts.bytes
     return _FLOW.pack(length, 0, *age, flow.priority, 0, 0, flow.flags, *counts) + match + flow.instructions
 
 
 def aggregate(flows: Iterable[Flow]) -> bytes:
     chosen = list(flows)
-    return _AGGREGATE.pack(sum(f.packets for f in chosen), sum(f.bytes for f in chosen), len(chosen))
+    return _AGGREGATE.pack(sum(f.counts.packets for f in chosen), sum(f.counts.bytes for f in chosen), len(chosen))
 
 
 def table_statistics(flows: int, matched: int) -> bytes:
@@ -117,7 +117,7 @@ def group_statistics(number: int, group: Group, flows: int, now_ns: int) -> byte
     length = _GROUP.size + _BUCKET.size * group.buckets
     age = divmod(now_ns - group.since_ns, _NS)
     unknown = _BUCKET.pack(UNKNOWN_COUNT, UNKNOWN_COUNT) * group.buckets
-    return _GROUP.pack(length, number, flows, group.packets, group.bytes, *age) + unknown
+    return _GROUP.pack(length, number, flows, group.counts.packets, group.counts.bytes, *age) + unknown
 
 
 def group_description(number: int, group: Group) -> bytes:
@@ -164,7 +164,8 @@ def packet_in(in_port: int, reason: PacketInReason, cookie: int, frame: bytes) -
 
 def flow_removed(flow: Flow, reason: RemovedReason, now_ns: int) -> bytes:
     age = divmod(now_ns - flow.since_ns, _NS)
-    head = _FLOW_REMOVED.pack(flow.cookie, flow.priority, reason, 0, *age, 0, 0, flow.packets, flow.bytes)
+    counts = flow.counts.packets, flow.counts.bytes
+    head = _FLOW_REMOVED.pack(flow.cookie, flow.priority, reason, 0, *age, 0, 0, *counts)
     return encode(Kind.FLOW_REMOVED, 0, head, flow.match.encode())
 
 

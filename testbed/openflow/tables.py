@@ -9,7 +9,7 @@ leaves it open, the longer prefix wins.)
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from testbed.openflow.actions import Bucket, Target
@@ -40,8 +40,16 @@ Prefix = tuple[int, int]  # address and length
 
 
 @dataclass(slots=True)
+class Counts:
+    """What was counted up to the last `Tables.count`; a flow or a group that takes another's place has the same."""
+
+    packets: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Flow:
-    """A flow as a controller gave it; its counts are those of the last `Tables.count`."""
+    """A flow as a controller gave it."""
 
     match: Match
     priority: int
@@ -50,12 +58,10 @@ class Flow:
     target: Target
     instructions: bytes
     since_ns: int
-    packets: int = 0
-    bytes: int = 0
-    restarts: bool = False  # what was not counted yet shall not be
+    counts: Counts = field(default_factory=Counts)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Group:
     """A group; `ports` are what its buckets come to, one of more weight being there more often."""
 
@@ -64,8 +70,7 @@ class Group:
     wire: bytes  # the buckets as they came
     buckets: int
     since_ns: int
-    packets: int = 0
-    bytes: int = 0
+    counts: Counts = field(default_factory=Counts)
 
 
 @dataclass(slots=True)
@@ -139,12 +144,7 @@ class Tables:
         if others + len(ports) > MOST_MEMBERS:
             raise Refusal(GroupModFailed.OUT_OF_BUCKETS)
         group = Group(mod.type, ports, mod.wire, len(mod.buckets), now_ns)
-        if old is not None:
-            group.since_ns, group.packets, group.bytes = old.since_ns, old.packets, old.bytes
-            for each in self._installed.values():
-                if each.group is old:
-                    each.group = group  # which goes on counting
-        self.groups[mod.group] = group
+        self.groups[mod.group] = group if old is None else replace(group, since_ns=old.since_ns, counts=old.counts)
         self.changed = True
         return []
 
@@ -168,14 +168,11 @@ class Tables:
             packets, octets = _seen(traffic, each.counted_as)
             more, longer = packets - each.packets, octets - each.bytes
             each.packets, each.bytes = packets, octets
-            if each.flow.restarts:
-                each.flow.restarts = False
-                continue
             self.matched += more
-            for counted in (each.flow, each.group):
-                if counted is not None:
-                    counted.packets += more
-                    counted.bytes += longer
+            for of in (each.flow, each.group):
+                if of is not None:
+                    of.counts.packets += more
+                    of.counts.bytes += longer
         return traffic
 
     # Questions
@@ -207,14 +204,14 @@ class Tables:
             self.flows[match, mod.priority] = flow
             self.changed = True
         else:
-            old.cookie, old.flags, old.since_ns = cookie, mod.flags, now_ns
-            self._redirect(old, mod)
+            self._redirect(replace(old, cookie=cookie, flags=mod.flags, since_ns=now_ns), mod)
 
     def _redirect(self, flow: Flow, mod: FlowMod) -> None:
-        flow.target, flow.instructions = mod.target, mod.instructions
-        if mod.flags & FlowFlag.RESET_COUNTS:
-            flow.packets = flow.bytes = 0
-            flow.restarts = any(each.flow is flow for each in self._installed.values())
+        """Have a flow, or what shall take its place, lead where a mod says; what it did not count yet is the old's."""
+        counts = Counts() if mod.flags & FlowFlag.RESET_COUNTS else flow.counts
+        self.flows[flow.match, flow.priority] = replace(
+            flow, target=mod.target, instructions=mod.instructions, counts=counts
+        )
         self.changed = True
 
     def _remove(self, flows: list[Flow]) -> list[Flow]:

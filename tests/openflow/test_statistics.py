@@ -113,6 +113,17 @@ def test_counts_start_again_when_asked_to(busy: Controller, memory: Memory) -> N
     assert counts(busy)["10.0.0.9"] == (2, 2 * PACKET)
 
 
+def test_a_flow_that_starts_again_leaves_the_table_s_and_the_group_s_counts(busy: Controller, memory: Memory) -> None:
+    p, o = busy.ofproto_parser, busy.ofproto
+    busy.tell(busy.flow("10.1.0.0/16", busy.to_group(1), priority=116, flags=o.OFPFF_RESET_COUNTS))
+    send(memory, "10.1.0.1", 1)
+    assert counts(busy)["10.1.0.0"] == (1, PACKET)
+    (reply,) = busy.tell(p.OFPGroupStatsRequest(busy, 0, 1))
+    assert [(s.packet_count, s.byte_count) for s in reply.body] == [(6, 6 * PACKET)]
+    (reply,) = busy.tell(p.OFPTableStatsRequest(busy, 0))
+    assert reply.body[0].matched_count == 3 + 5 + 2 + 1
+
+
 def test_a_flow_that_comes_later_counts_nothing_of_what_was_before(busy: Controller, memory: Memory) -> None:
     busy.tell(busy.flow(None, command=busy.ofproto.OFPFC_DELETE_STRICT, priority=0))
     send(memory, "10.2.0.1", 5)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.counted import CounterCounts, EntryCounts, counted
 from testbed.dataplane.native.build import build_program
 from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.control import Control
@@ -42,26 +43,6 @@ class PortCounts:
     missed: int
     malformed: int
     refused: int
-
-
-@dataclass(frozen=True, slots=True)
-class EntryCounts:
-    """An entry of a table that counts; `line` is where the file of entries has it."""
-
-    table: str
-    line: int
-    packets: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class CounterCounts:
-    """An element of a counter that is not 0."""
-
-    counter: str
-    index: int
-    packets: int
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +119,9 @@ class LiveSwitch:
         self._fabric.capture_stop()
         if self._failure is not None:
             raise self._failure
-        return Counts(
-            tuple(self._port_counts(missed)),
-            self._fabric.switch_counters(self._switch),
-            tuple(
-                EntryCounts(table, line, *self._control.entry_count(table, handle))
-                for table, handle, line in self._configuration.entries
-                if self._control.table(table).counted
-            ),
-            tuple(self._counter_counts()),
-        )
+        held = counted(self._program, self._control, self._configuration.entries)
+        ports, switch = tuple(self._port_counts(missed)), self._fabric.switch_counters(self._switch)
+        return Counts(ports, switch, held.entries, held.counters)
 
     def messages(self) -> list[str]:
         """What the program logged since the last call."""
@@ -198,13 +172,4 @@ class LiveSwitch:
                     refused=at_target["write_errors"],
                 )
             )
-        return counts
-
-    def _counter_counts(self) -> list[CounterCounts]:
-        counts = []
-        for array in self._program.counters:
-            for index in range(0 if array.direct else array.size):
-                packets, size = self._control.read_counter(array.name, index)
-                if packets or size:
-                    counts.append(CounterCounts(array.name, index, packets, size))
         return counts

@@ -152,7 +152,7 @@ class LinkCounters:
 class Counted(NamedTuple):
     """What one counter of a program holds."""
 
-    kind: str  # "entry" or "counter"
+    kind: str  # "entry", "counter", or "unread": a counter with too many elements
     name: str
     packets: int
     bytes: int
@@ -162,7 +162,8 @@ class Counted(NamedTuple):
 class SwitchCounters:
     """A native switch since the start: counts named as by `Fabric.switch_counters`, and those of routes by prefix.
 
-    counted: of entries beside the routes (`TABLE:LINE` of their file) and of the program's counters (`NAME[INDEX]`).
+    counted: of entries beside the routes (`TABLE:LINE` of their file) and of the program's counters (`NAME[INDEX]`;
+    `NAME[0..LAST]`: too long to be read).
     """
 
     name: str

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from testbed.dataplane.bmv2json import Program, read_json
+from testbed.dataplane.counted import counted
 from testbed.dataplane.entries import carry_out, path_of
 from testbed.dataplane.forwarding import Forwarding
 from testbed.dataplane.native.configurable import ConfigurableSwitch
@@ -26,7 +27,7 @@ from testbed.openflow import Agents, AgentSwitch, Port, PortCounters
 from testbed.resources import shared_folder
 from testbed.routing.model import Entry
 
-_MOST_COUNTED = 4096  # elements of a counter that are told; reading more holds packets up
+_MOST_COUNTED = 4096  # elements of a counter that are read; more would hold packets up
 
 
 class Routes(Protocol):
@@ -194,16 +195,16 @@ class NativeSwitches:
         self.forwarding[config.name] = Forwarding(control, config.name)
 
     def _counted(self, switch: str) -> Iterator[tuple[str, str, int, int]]:
-        """What a program's counters hold: kind, name, packets, bytes; of arrays what is not 0."""
-        control, entries = self._controls[switch], self._entries.get(switch)
-        for table, handle, line in entries.entries if entries else ():
-            if control.table(table).counted:
-                yield "entry", f"{table}:{line}", *control.entry_count(table, handle)
-        for array in self._programs[switch].counters:
-            for index in range(array.size if not array.direct and array.size <= _MOST_COUNTED else 0):
-                packets, bytes_ = control.read_counter(array.name, index)
-                if packets or bytes_:
-                    yield "counter", f"{array.name}[{index}]", packets, bytes_
+        """What a program counted: kind, name, packets, bytes; of counters what is not 0, or that there is too much."""
+        configuration = self._entries.get(switch)
+        added = configuration.entries if configuration else ()
+        held = counted(self._programs[switch], self._controls[switch], added, _MOST_COUNTED)
+        for entry in held.entries:
+            yield "entry", f"{entry.table}:{entry.line}", entry.packets, entry.bytes
+        for each in held.counters:
+            yield "counter", f"{each.counter}[{each.index}]", each.packets, each.bytes
+        for name, size in held.unread:
+            yield "unread", f"{name}[0..{size - 1}]", 0, 0
 
     def _follow_plan(self) -> None:
         """Have on every switch what should be there while these cables are down."""

@@ -67,8 +67,8 @@ class SwitchRow:
     """A counter of a switch at the end: the columns of `switches.csv`, in order."""
 
     switch: str
-    kind: str  # "port", "flow", or of a native switch "program", "entry", "counter"
-    name: str  # interface, the entry's prefix, what became of packets, TABLE:LINE, NAME[INDEX]
+    kind: str  # "port", "flow", or of a native switch "program", "entry", "counter", "unread" (too many elements)
+    name: str  # interface, the entry's prefix, what became of packets, TABLE:LINE, NAME[INDEX], NAME[0..LAST]
     packets: int
     bytes: int
     dropped: int

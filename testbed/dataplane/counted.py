@@ -1,0 +1,56 @@
+"""What a program counted, as its control plane reads it: by entries that a file added, and in its counters."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.native.control import Control
+
+
+@dataclass(frozen=True, slots=True)
+class EntryCounts:
+    """An entry of a table that counts; `line` is where the file of entries has it."""
+
+    table: str
+    line: int
+    packets: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CounterCounts:
+    """An element of a counter that is not 0."""
+
+    counter: str
+    index: int
+    packets: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCounts:
+    """`unread`: counters with more elements than were to be read, and how many they have."""
+
+    entries: tuple[EntryCounts, ...]
+    counters: tuple[CounterCounts, ...]
+    unread: tuple[tuple[str, int], ...]
+
+
+def counted(
+    program: Program, control: Control, added: Iterable[tuple[str, int, int]], most: int | None = None
+) -> ProgramCounts:
+    """Read them; `added`: `Configuration.entries`; `most`: elements of one counter (None: any number)."""
+    entries = tuple(
+        EntryCounts(table, line, *control.entry_count(table, handle))
+        for table, handle, line in added
+        if control.table(table).counted
+    )
+    arrays = [array for array in program.counters if not array.direct]
+    unread = tuple((array.name, array.size) for array in arrays if most is not None and array.size > most)
+    counters = []
+    for array in arrays:
+        for index in range(array.size if most is None or array.size <= most else 0):
+            packets, size = control.read_counter(array.name, index)
+            if packets or size:
+                counters.append(CounterCounts(array.name, index, packets, size))
+    return ProgramCounts(entries, tuple(counters), unread)

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from testbed.plan.model import Plan
+from testbed.plan.model import Plan, Switching
+from testbed.plan.network import longest_queue_bytes
 from testbed.plan.paths import Paths
 from testbed.results.samples import RateProbe, RttProbe
 from testbed.run.conductor import Conductor
@@ -55,7 +56,8 @@ def probe(plan: Plan, conductor: Conductor, probes: Probes, trains: Sequence[int
             probes.notes.append(f"no round trip of {names[0]}-{names[1]} could be timed: all {ROUND_TRIPS} were lost")
         if any(link.parameters.jitter_ns for link in there):
             continue  # it spreads a train as much as a wrong rate would
-        held, rate_bps = _most_without_drops(there, payload_bytes), min(link.parameters.rate_bps for link in there)
+        held = _most_without_drops(there, payload_bytes, plan.switching)
+        rate_bps = min(link.parameters.rate_bps for link in there)
         for packets in sorted({min(train, held) for train in trains}):
             takes_ns = 8 * packets * (payload_bytes + UDP_WIRE_BYTES) * _NS // rate_bps
             request["patience_ns"] = patience_ns + takes_ns * plan.dilation
@@ -100,10 +102,10 @@ def _path(plan: Plan, paths: Paths, source: int, target: int) -> list[Link]:
     ]
 
 
-def _most_without_drops(links: list[Link], payload_bytes: int) -> int:
+def _most_without_drops(links: list[Link], payload_bytes: int, switching: Switching) -> int:
     """How many packets sent at once the path holds: where a link is slower than the one before, its queue must."""
     narrow = [
-        after.parameters.queue_bytes // (payload_bytes + UDP_HEADERS_BYTES)
+        longest_queue_bytes(after, switching) // (payload_bytes + UDP_HEADERS_BYTES)
         for before, after in pairwise(links)
         if after.parameters.rate_bps < before.parameters.rate_bps
     ]

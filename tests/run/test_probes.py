@@ -16,7 +16,7 @@ from testbed.topology.graph import Link, LinkParameters
 PAYLOAD_BYTES = 1472  # of a packet that fills an MTU of 1500
 
 
-def planned(links: list[dict[str, Any]], topology: dict[str, Any], workers: int) -> Plan:
+def planned(links: list[dict[str, Any]], topology: dict[str, Any], workers: int, **more: Any) -> Plan:
     return plan(
         Spec.model_validate(
             {
@@ -26,6 +26,7 @@ def planned(links: list[dict[str, Any]], topology: dict[str, Any], workers: int)
                 "workers": {"count": workers, "placement": "spread"},
                 "workload": {"size": "64KiB"},
                 "time_dilation": 1,
+                **more,
             }
         )
     )
@@ -110,12 +111,11 @@ class FakeConductor:
         return rank.answer(message, timeout_s)
 
 
-def asked(links: list[dict[str, Any]], **rank: int) -> tuple[Probes, list[Message]]:
-    made, ranks, probes = (
-        planned(links, {"kind": "star", "hosts": 2}, 2),
-        [FakeRank(**rank), FakeRank(**rank)],
-        Probes(),
-    )
+def asked(
+    links: list[dict[str, Any]], *, switches: dict[str, Any] | None = None, **rank: int
+) -> tuple[Probes, list[Message]]:
+    made = planned(links, {"kind": "star", "hosts": 2}, 2, switches=switches or {"kind": "ovs"})
+    ranks, probes = [FakeRank(**rank), FakeRank(**rank)], Probes()
     probe(made, FakeConductor(ranks), probes)  # type: ignore[arg-type]
     return probes, [message for each in ranks for message in each.asked]
 
@@ -138,6 +138,20 @@ def test_a_train_is_no_longer_than_the_queue_before_a_slower_link(queue: str, pa
     # 262,144 B of queue hold 173 frames of 1514 B; 4000 B hold two.
     links = [{"rate": "1Gbps", "queue": "4MiB"}, {"select": "s0>*", "rate": "100Mbps", "queue": queue}]
     _, messages = asked(links)
+    assert [m["packets"] for m in messages if m["op"] == "train"] == packets
+
+
+@pytest.mark.parametrize(
+    ("buffer", "packets"),
+    [
+        ({"shared": "256KiB"}, [16, 86]),  # half of it by one queue alone: 86 frames of 1514 B
+        ({"shared": "256KiB", "alpha": 0.25}, [16, 34]),  # a fifth
+        ({"shared": "256KiB", "alpha": 4}, [16, 138]),  # four fifths
+    ],
+)
+def test_a_train_is_no_longer_than_a_queue_in_a_shared_buffer(buffer: dict[str, Any], packets: list[int]) -> None:
+    links = [{"rate": "1Gbps", "queue": "4MiB"}, {"select": "s0>*", "rate": "100Mbps"}]
+    _, messages = asked(links, switches={"kind": "native", "buffer": buffer})
     assert [m["packets"] for m in messages if m["op"] == "train"] == packets
 
 

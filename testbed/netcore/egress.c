@@ -6,11 +6,12 @@
 
 static void on_freed(struct link_source *source, int64_t at_ns);
 static void on_cut(struct link_source *source, int64_t at_ns);
+static void on_mended(struct link_source *source, int64_t at_ns);
 static void on_resume(struct event *event, int64_t at_ns);
 
 bool egress_init(struct egress *egress, struct link *link)
 {
-    *egress = (struct egress){.source = {on_freed, on_cut}, .link = link, .resume.fire = on_resume};
+    *egress = (struct egress){.source = {on_freed, on_cut, on_mended}, .link = link, .resume.fire = on_resume};
     link->source = &egress->source;
     return eventq_attach(link->events, 1);
 }
@@ -129,7 +130,7 @@ static void await_resume(struct egress *egress)
 void egress_serve(struct egress *egress, int64_t now_ns)
 {
     struct link *link = egress->link;
-    struct pfc *pfc = egress->pfc;
+    struct pfc *pfc = link->down ? NULL : egress->pfc; /* what is untold stays so */
     uint8_t ready = 0;
     if (egress->serving)
         return;
@@ -256,7 +257,12 @@ static void on_cut(struct link_source *source, int64_t at_ns)
     egress->serving = true;
     while (egress->backlog)
         link_drop_down(egress->link, take(egress, (unsigned)__builtin_ctz(egress->backlog), at_ns));
-    egress->serving = false;
-    for (unsigned i = 0; i < PACKET_PRIORITIES; i++)
-        egress_pause(egress, i, at_ns, at_ns); /* whoever asked is gone */
+    egress->serving = false; /* pauses stay: who asked for them says anew what holds when the cable is mended */
+}
+
+static void on_mended(struct link_source *source, int64_t at_ns)
+{
+    struct egress *egress = CONTAINER_OF(source, struct egress, source);
+    if (egress->pfc)
+        pfc_tell_all(egress->pfc, at_ns);
 }

@@ -320,9 +320,11 @@ static void on_reordered_arrival(struct event *event, int64_t at_ns)
 
 void link_set_up(struct link *link, bool up, int64_t now_ns)
 {
-    bool cut = !up && !link->down;
+    bool changes = up == link->down;
     link->down = !up;
-    if (!cut)
+    if (changes && up && link->source)
+        link->source->mended(link->source, now_ns);
+    if (!changes || up)
         return;
     link->epoch++;
     for (struct packet *packet; (packet = packet_take(&link->queue));) {

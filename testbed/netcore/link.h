@@ -88,6 +88,7 @@ struct link_begun {
 struct link_source {
     void (*freed)(struct link_source *source, int64_t at_ns); /* the link that was awaited is free */
     void (*cut)(struct link_source *source, int64_t at_ns);   /* the link went down: drop what waits */
+    void (*mended)(struct link_source *source, int64_t at_ns); /* the link is up again */
 };
 
 struct link {

@@ -57,6 +57,13 @@ void pfc_ask(struct pfc *pfc, unsigned priority, bool pause, int64_t now_ns)
     uint8_t bit = (uint8_t)(1u << priority);
     pfc->asked = pause ? pfc->asked | bit : pfc->asked & (uint8_t)~bit;
     pfc->untold |= bit;
+    pfc->spoken |= bit;
+    egress_serve(pfc->egress, now_ns);
+}
+
+void pfc_tell_all(struct pfc *pfc, int64_t now_ns)
+{
+    pfc->untold = pfc->spoken;
     egress_serve(pfc->egress, now_ns);
 }
 
@@ -68,7 +75,7 @@ struct packet *pfc_take(struct pfc *pfc, int64_t now_ns)
         pfc->refreshing = true;
         eventq_schedule(link->events, &pfc->refresh, now_ns + half_ns);
     }
-    struct packet *packet = pfc->untold && !link->down ? packet_new(link->pool, PFC_FRAME_BYTES) : NULL;
+    struct packet *packet = pfc->untold ? packet_new(link->pool, PFC_FRAME_BYTES) : NULL;
     if (packet) {
         struct pfc_frame frame = {.enabled = pfc->untold};
         for (unsigned i = 0; i < PACKET_PRIORITIES; i++)

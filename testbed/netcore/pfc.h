@@ -2,7 +2,8 @@
  *
  * One frame asks for as many priorities as have changed. It goes ahead of all queues of the port, when the packet in service
  * is out, and says what holds then. While a priority is to stay paused it is asked for again in time; where that is lost, the
- * pause ends by itself. On its way a frame meets neither loss, corruption, duplication nor jitter.
+ * pause ends by itself. A cut cable ends none, so that nothing comes that there is no room for; when it is mended, what holds is
+ * said anew. On its way a frame meets neither loss, corruption, duplication nor jitter.
  */
 #ifndef NETCORE_PFC_H
 #define NETCORE_PFC_H
@@ -33,6 +34,7 @@ struct pfc {
     const struct link *from; /* what is paused: its rate says how long a quantum is */
     uint8_t asked;         /* a bit for each priority that is to pause */
     uint8_t untold;        /* or is to be told (again) whether it is to */
+    uint8_t spoken;        /* or ever was spoken of */
     bool refreshing;       /* `refresh` is scheduled */
     struct event refresh;
     uint64_t sent;
@@ -43,6 +45,9 @@ bool pfc_init(struct pfc *pfc, struct egress *egress, const struct link *from);
 
 /* Ask for a pause, or for its end. */
 void pfc_ask(struct pfc *pfc, unsigned priority, bool pause, int64_t now_ns);
+
+/* Say anew what holds, as frames may have been lost. */
+void pfc_tell_all(struct pfc *pfc, int64_t now_ns);
 
 /* The frame that says what is untold; NULL: there is nothing to say, or no memory. */
 struct packet *pfc_take(struct pfc *pfc, int64_t now_ns);

@@ -654,6 +654,55 @@ static void test_incast_loses_nothing_with_headroom_for_rate_and_delay(void)
     }
 }
 
+static void test_a_cable_that_is_cut_for_a_while_loses_no_more_than_what_is_in_it(void)
+{
+    /* It is cut when the sender is paused, when it has just been, when it goes on, and while the frames that say so are on the
+     * way. Headroom is for what comes meanwhile once, not again after the cut. */
+    for (int64_t cut_ns = 20000; cut_ns < 400000; cut_ns += 1777)
+        for (int order = 0; order < 2; order++) {
+            struct buffer_options options = {.dynamic = true, .shared_bytes = 6 * FRAME, .alpha = 8,
+                                             .headroom_bytes = 3 * FRAME, .pfc_priorities = 1 << 3,
+                                             .xoff_bytes = 4 * FRAME, .xon_bytes = 2 * FRAME};
+            struct star *star = incast(gigabit, options, 1, 400);
+            struct host *sender = &star->hosts[1], *target = &star->hosts[0];
+            struct link *cable[] = {&sender->up, &sender->down};
+            egress_pause(&target->port, 3, 200000, 0);
+            run_until(star, cut_ns);
+            link_set_up(cable[order], false, cut_ns);
+            link_set_up(cable[!order], false, cut_ns);
+            uint64_t lost = sender->up.counts[LINK_ALL].dropped_down; /* the NIC's queue */
+            int64_t mended_ns = cut_ns + 1000000;
+            run_until(star, mended_ns);
+            link_set_up(cable[order], true, mended_ns);
+            link_set_up(cable[!order], true, mended_ns);
+            for (uint32_t k = 0; k < 100; k++)
+                send_up(star, 1, 0, 3, FRAME, k, mended_ns);
+            run_until(star, mended_ns + 100 * FRAME_NS + 100000); /* nor does it wait for the end of a pause */
+            CHECK(target->down.counts[LINK_ALL].dropped_queue == 0);
+            CHECK(sender->up.counts[LINK_ALL].dropped_down - lost <= 2); /* in the cable */
+            CHECK(sender->up.counts[LINK_ALL].dropped_down + target->count == 500);
+            run_until(star, INT64_MAX);
+            check_empty(star);
+            star_free(star);
+        }
+}
+
+static void test_a_pause_is_said_again_over_a_mended_cable(void)
+{
+    struct buffer_options options = {.pfc_priorities = 1 << 3, .xoff_bytes = 4 * FRAME, .xon_bytes = 2 * FRAME};
+    struct star *star = incast(gigabit, options, 1, 10);
+    struct host *sender = &star->hosts[1];
+    egress_pause(&star->hosts[0].port, 3, 10000000, 0);
+    run_until(star, 4 * FRAME_NS + DELAY_NS + 1);
+    link_set_up(&sender->down, false, 4 * FRAME_NS + DELAY_NS + 1); /* with the pause frame in it */
+    run_until(star, 1000000);
+    CHECK(sender->pauses == 0);
+    link_set_up(&sender->down, true, 1000000);
+    run_until(star, 2000000);
+    CHECK(sender->pauses == 1 && sender->pause_ns[0] == 1000000 + PFC_NS + DELAY_NS);
+    star_free(star);
+}
+
 /* --- all at once ---------------------------------------------------------------------------------------------------- */
 
 static void test_bytes_and_packets_are_conserved_whatever_happens(void)
@@ -738,6 +787,8 @@ static const struct test tests[] = {
     TEST(a_sender_that_hears_no_more_goes_on_when_its_pause_is_over),
     TEST(a_pause_frame_goes_ahead_of_what_waits_but_not_into_a_frame),
     TEST(incast_loses_nothing_with_headroom_for_rate_and_delay),
+    TEST(a_cable_that_is_cut_for_a_while_loses_no_more_than_what_is_in_it),
+    TEST(a_pause_is_said_again_over_a_mended_cable),
     TEST(bytes_and_packets_are_conserved_whatever_happens),
     TEST(what_waits_is_lost_with_its_cable_and_the_buffer_is_free_again),
 };

@@ -21,6 +21,7 @@ from testbed.dataplane.stf import OF_TESTS, Add, Command, SetDefault, Statement
 from testbed.dataplane.stf_runner import Configuration
 from testbed.errors import MachineLacks, UsageError
 from testbed.netcore import CPU_PORT, Fabric, open_packet, packet_drops, set_timer_slack
+from testbed.threads import join
 
 _SEED = 1  # of what the program draws
 _RATE_BPS = 10**12  # of links between the switch and its interfaces: nothing waits there
@@ -58,14 +59,14 @@ class Counts:
         return asdict(self)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Port:
     number: int
     interface: str
     fd: int
     index: int  # of the switch's port in the fabric
-    inward: int = -1  # links
-    outward: int = -1
+    inward: int  # links
+    outward: int
 
 
 class LiveSwitch:
@@ -112,10 +113,10 @@ class LiveSwitch:
         return self._thread.is_alive()
 
     def stop(self) -> Counts:
-        """End it, complete the captures, and tell what it did. Raises OSError if a capture or the loop failed."""
+        """End it, complete the captures, and tell what it did. Raises OSError where something of this fails."""
         missed = {port.number: packet_drops(port.fd) for port in self._ports}
         self._fabric.stop()
-        self._thread.join()
+        join(self._thread)
         self._fabric.capture_stop()
         if self._failure is not None:
             raise self._failure
@@ -137,12 +138,11 @@ class LiveSwitch:
         except OSError as error:
             raise UsageError(f"port {number}: interface {interface!r}: {error.strerror}") from error
         device = self._fabric.add_port(fd, virtio=True, host=True, switch=0, spray=False, join=False)
-        port = _Port(number, interface, fd, self._fabric.add_switch_port(self._switch, number))
-        port.inward = self._join(device, port.index, 2 * number)
-        port.outward = self._join(port.index, device, 2 * number + 1)
-        return port
+        index = self._fabric.add_switch_port(self._switch, number)
+        inward, outward = self._link(device, index, 2 * number), self._link(index, device, 2 * number + 1)
+        return _Port(number, interface, fd, index, inward, outward)
 
-    def _join(self, source: int, target: int, index: int) -> int:
+    def _link(self, source: int, target: int, index: int) -> int:
         link = self._fabric.add_link(source, target, index)
         self._fabric.set_link(link, rate_bps=_RATE_BPS, delay_ns=0, queue_bytes=_QUEUE_BYTES)
         return link

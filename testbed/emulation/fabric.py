@@ -26,6 +26,7 @@ from testbed.emulation.scheduling import FABRIC_PRIORITY
 from testbed.errors import TestbedError
 from testbed.netcore import LONGEST_NS, Fabric, open_tap, set_running, set_timer_slack
 from testbed.run.channel import Channel, ChannelClosed, Message
+from testbed.threads import join
 from testbed.topology.graph import LinkParameters
 
 TIMER_SLACK_NS = 1
@@ -62,10 +63,13 @@ class FabricProcess:
         self._native.start()
 
     def stop(self) -> None:
-        """End moving packets and complete the captures; raises OSError if one could not be written. Twice is fine."""
+        """End moving packets and complete the captures; twice is fine.
+
+        Raises OSError if a capture could not be written, or packets are still moved.
+        """
         self._native.stop()
         self._fabric.stop()
-        self._thread.join()
+        join(self._thread)
         self._fabric.capture_stop()
 
     def answer(self, request: Message) -> dict[str, Any]:

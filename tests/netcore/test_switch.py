@@ -64,12 +64,29 @@ class Came:
     def _number(self, at: int, size: int) -> int:
         return int.from_bytes(self.frame[at : at + size], "big")
 
-    instance = property(lambda self: self._number(4, 1))
-    rid = property(lambda self: self._number(5, 1))
-    depths = property(lambda self: (self._number(6, 4), self._number(10, 4)))
-    waited_us = property(lambda self: self._number(14, 4))
-    length = property(lambda self: self._number(18, 4))
-    rest = property(lambda self: self.frame[NOTE_BYTES:])
+    @property
+    def instance(self) -> int:
+        return self._number(4, 1)
+
+    @property
+    def rid(self) -> int:
+        return self._number(5, 1)
+
+    @property
+    def depths(self) -> tuple[int, int]:
+        return self._number(6, 4), self._number(10, 4)
+
+    @property
+    def waited_us(self) -> int:
+        return self._number(14, 4)
+
+    @property
+    def length(self) -> int:
+        return self._number(18, 4)
+
+    @property
+    def rest(self) -> bytes:
+        return self.frame[NOTE_BYTES:]
 
 
 def frame(what: What, argument: int = 0, port: int = 1, priority: int = 0, size: int = FRAME_BYTES) -> bytes:

@@ -85,7 +85,12 @@ class Forwarding:
         if held is None:
             network = ipaddress.IPv4Network(entry.prefix)
             key = [FieldMatch(int(network.network_address), prefix=network.prefixlen)]
-            self._routes[entry.prefix] = _Route(entry, self._control.insert(ROUTES, key, call))
+            try:
+                handle = self._control.insert(ROUTES, key, call)
+            except ControlError:
+                self._release(entry.ports)
+                raise
+            self._routes[entry.prefix] = _Route(entry, handle)
         else:
             packets, _ = self._control.entry_count(ROUTES, held.handle)
             self._control.modify(ROUTES, held.handle, call)
@@ -143,15 +148,22 @@ class Forwarding:
         if group is None:
             taken = {other.number for other in self._groups.values()}
             number = next(n for n in count(1) if n not in taken)
-            handles = tuple(
-                self._control.insert(
-                    MEMBERS, [FieldMatch(number), FieldMatch(i)], ActionCall("to_port", {"port": port})
-                )
-                for i, port in enumerate(ports)
-            )
-            group = self._groups[ports] = _Group(number, handles, 0)
+            group = self._groups[ports] = _Group(number, self._add_members(number, ports), 0)
         group.routes += 1
         return ActionCall("to_group", {"number": group.number, "members": len(ports)})
+
+    def _add_members(self, number: int, ports: tuple[int, ...]) -> tuple[int, ...]:
+        """Their handles; all or none."""
+        handles: list[int] = []
+        try:
+            for i, port in enumerate(ports):
+                key = [FieldMatch(number), FieldMatch(i)]
+                handles.append(self._control.insert(MEMBERS, key, ActionCall("to_port", {"port": port})))
+        except ControlError:
+            for handle in handles:
+                self._control.remove(MEMBERS, handle)
+            raise
+        return tuple(handles)
 
     def _release(self, ports: tuple[int, ...]) -> None:
         """One route less leads to a group; the last one takes it along."""

@@ -15,6 +15,7 @@ from testbed.openflow.numbers import (
     BadRequest,
     FlowFlag,
     FlowModFailed,
+    GroupModFailed,
     Kind,
     Multipart,
     PacketInReason,
@@ -54,7 +55,7 @@ class Agent:
         self._up = {port.number: port.up for port in switch.ports}
         self._config = (0, 128)  # OFPCML's default of miss_send_len; whole frames are sent, as none is kept
         self._removed: list[tuple[Flow, RemovedReason]] = []
-        self._uncommitted: Message | None = None  # the last change
+        self._uncommitted: list[Message] = []  # the changes
 
     def handle(self, message: Message, now_ns: int) -> None:
         """Carry out a request that a session has not answered itself. Raises Refusal, and nothing is done then."""
@@ -92,16 +93,20 @@ class Agent:
                 raise Refusal(BadRequest.BAD_TYPE)
 
     def commit(self, now_ns: int) -> None:
-        """Bring changes into force, and tell of the flows that have gone."""
-        if self.tables.changed:
-            try:
+        """Bring changes into force, and tell of the flows that have gone; or refuse all that came since the last time.
+
+        Any other error than of a full table leaves the changes for the next time.
+        """
+        try:
+            if self.tables.changed:
                 self.tables.commit(self._datapath.held)
-            except ControlError as error:
-                _log.error("%s: %s", self.switch.name, error)
-                if self._uncommitted is not None:
-                    self.send(encode_error(Refusal(FlowModFailed.TABLE_FULL), self._uncommitted))
-        self._uncommitted = None
-        removed, self._removed = self._removed, []
+        except ControlError as error:
+            _log.error("%s: %s", self.switch.name, error)
+            for message in self._uncommitted:
+                full = FlowModFailed.TABLE_FULL if message.kind == Kind.FLOW_MOD else GroupModFailed.OUT_OF_BUCKETS
+                self.send(encode_error(Refusal(full), message))
+            self._removed = []
+        removed, self._uncommitted, self._removed = self._removed, [], []
         for flow, reason in removed:
             if flow.flags & FlowFlag.SEND_FLOW_REM:
                 self.send(replies.flow_removed(flow, reason, now_ns))
@@ -125,12 +130,12 @@ class Agent:
     def _change_flows(self, message: Message, now_ns: int) -> None:
         gone = self.tables.change_flows(decode_flow_mod(message.body), now_ns)
         self._removed += [(flow, RemovedReason.DELETE) for flow in gone]
-        self._uncommitted = message
+        self._uncommitted.append(message)
 
     def _change_groups(self, message: Message, now_ns: int) -> None:
         gone = self.tables.change_groups(decode_group_mod(message.body), now_ns)
         self._removed += [(flow, RemovedReason.GROUP_DELETE) for flow in gone]
-        self._uncommitted = message
+        self._uncommitted.append(message)
 
     # Statistics
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from testbed.dataplane.native.control import ControlError
 from testbed.openflow.actions import Bucket, Target
 from testbed.openflow.device import CPU_PORT, MISS, AgentSwitch, Traffic
 from testbed.openflow.match import Match, mask
@@ -105,6 +106,7 @@ class Tables:
         self._switch = switch
         self._ports = {port.number for port in switch.ports}
         self._installed: dict[Prefix, _Installed] = {}
+        self._in_force: tuple[dict[tuple[Match, int], Flow], dict[int, Group]] = {}, {}  # since the last commit
 
     # Changes
 
@@ -149,17 +151,31 @@ class Tables:
         return []
 
     def commit(self, held: Callable[[], AbstractContextManager[Any]]) -> None:
-        """Bring what changed into force while packets stand still, for which `held` is there. Raises ControlError."""
-        self.changed = False
+        """Bring what changed into force while packets stand still, for which `held` is there.
+
+        Raises ControlError where the switch cannot hold it all: what changed since the last commit is taken back then.
+        """
         installed = {prefix: self._standing(flow) for prefix, flow in self._visible().items()}
-        entries = [each.entry for each in installed.values() if not each.default]
-        self.asks_controller = any(CPU_PORT in entry.ports for entry in entries)
         with held():
             traffic = self.count()
-            for each in installed.values():
-                each.packets, each.bytes = _seen(traffic, each.counted_as)
-            self._installed = installed
-            self._switch.forwarding.replace(entries)
+            try:
+                self._switch.forwarding.replace(_entries(installed))
+            except ControlError:
+                self._take_back()
+                raise
+            _count_from(installed, traffic)
+        self._installed = installed
+        self._in_force = dict(self.flows), dict(self.groups)
+        self.asks_controller = any(CPU_PORT in entry.ports for entry in _entries(installed))
+        self.changed = False
+
+    def _take_back(self) -> None:
+        """Be again as after the last commit; should that fail too, the next commit does it."""
+        flows, groups = self._in_force
+        self.flows, self.groups = dict(flows), dict(groups)
+        self._switch.forwarding.replace(_entries(self._installed))
+        _count_from(self._installed, self._switch.forwarding.traffic())  # anew for what was gone in between
+        self.changed = False
 
     def count(self) -> Mapping[str, Traffic]:
         """Bring all counts up to date, while packets stand still; returns those of the entries."""
@@ -283,6 +299,16 @@ class Tables:
 
 def _program_port(port: int) -> int:
     return CPU_PORT if port == ReservedPort.CONTROLLER else port
+
+
+def _entries(installed: Mapping[Prefix, _Installed]) -> list[Entry]:
+    return [each.entry for each in installed.values() if not each.default]
+
+
+def _count_from(installed: Mapping[Prefix, _Installed], traffic: Mapping[str, Traffic]) -> None:
+    """What came so far has been counted."""
+    for each in installed.values():
+        each.packets, each.bytes = _seen(traffic, each.counted_as)
 
 
 def _seen(traffic: Mapping[str, Traffic], key: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from scapy.layers.l2 import Ether
 from testbed.dataplane.bmv2json import Program, program_of
 from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.forwarding import MISS, Forwarding
-from testbed.dataplane.native.control import ControlError, FieldMatch
+from testbed.dataplane.native.control import ActionCall, ControlError, FieldMatch
 from testbed.dataplane.native.exchange import Exchange
 from testbed.resources import shared_folder
 from testbed.routing.model import Entry
@@ -69,6 +69,37 @@ def test_alternates_take_the_place_of_what_they_change_and_nothing_else(exchange
     assert ports(exchange, "10.1.0.1") == {2, 3, 4}
     assert forwarding.replace([UP, HOST]) == 0
     assert forwarding.traffic()[HOST.prefix].packets == len(FLOWS), "an entry that stays goes on counting"
+
+
+@pytest.mark.parametrize("full", ["routes", "members"])
+def test_what_does_not_fit_leaves_nothing_behind(
+    full: str, exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forwarding = Forwarding(exchange.control, "s0")
+    forwarding.replace([HOST])
+    real, room = exchange.control.insert, [True]
+    members: list[int] = []
+
+    def insert(name: str, fields: list[FieldMatch | None], call: ActionCall, priority: int = 0) -> int:
+        if name == full and not (name == "members" and room and room.pop()):
+            raise ControlError(f"table {name}: no space")
+        handle = real(name, fields, call, priority)
+        members.extend([handle] if name == "members" else [])
+        return handle
+
+    def remove(name: str, handle: int) -> None:
+        exchange.control.__class__.remove(exchange.control, name, handle)
+        members.remove(handle)
+
+    monkeypatch.setattr(exchange.control, "insert", insert)
+    monkeypatch.setattr(exchange.control, "remove", remove)
+    with pytest.raises(ControlError, match="no space"):
+        forwarding.set(UP)
+    assert members == []
+    monkeypatch.undo()
+    assert forwarding.entries == {HOST.prefix: HOST}
+    assert forwarding.set(UP)
+    assert ports(exchange, "10.7.0.1") == {2, 3, 4}
 
 
 def test_what_was_dropped_on_purpose_is_never_a_miss(exchange: Exchange) -> None:

@@ -1,5 +1,6 @@
 """Flows and groups on a switch's tables: what is accepted, what it comes to, and what is refused and how."""
 
+import contextlib
 import ipaddress
 import random
 from collections import Counter
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.dataplane.native.control import ControlError
 from testbed.openflow import tables
 from testbed.openflow.agent import Agent
 from tests.openflow.parts import FLOWS, Controller, Memory, frame
@@ -146,6 +148,13 @@ def left(controller: Controller) -> set[tuple[int, int]]:
         parser.OFPFlowStatsRequest(controller, 0, ofproto.OFPTT_ALL, ofproto.OFPP_ANY, ofproto.OFPG_ANY)
     )
     return {(stats.cookie, stats.instructions[0].actions[0].port) for stats in reply.body}
+
+
+def packets(controller: Controller) -> dict[int, int]:
+    """By cookie."""
+    parser, o = controller.ofproto_parser, controller.ofproto
+    (reply,) = controller.tell(parser.OFPFlowStatsRequest(controller, 0, o.OFPTT_ALL, o.OFPP_ANY, o.OFPG_ANY))
+    return {stats.cookie: stats.packet_count for stats in reply.body}
 
 
 @pytest.mark.parametrize(
@@ -350,6 +359,74 @@ def test_a_full_table_says_so(controller: Controller, monkeypatch: pytest.Monkey
     assert controller.refused(controller.group(1, 1, 2), controller.group(2, 1, 2)) == failed
     failed = controller.ofproto.OFPET_GROUP_MOD_FAILED, controller.ofproto.OFPGMFC_OUT_OF_GROUPS
     assert controller.refused(controller.group(2, 1), controller.group(3, 1)) == failed
+
+
+def six_changes(controller: Controller) -> list[Any]:
+    o = controller.ofproto
+    return [
+        controller.group(2, 1, 2),
+        controller.group(1, 1, 4, command="MODIFY"),
+        controller.flow("10.0.0.0/8", command=o.OFPFC_DELETE),
+        controller.flow("11.0.0.0/8", controller.to(1), command=o.OFPFC_MODIFY),
+        controller.flow("20.0.0.0/8", controller.to_group(2)),
+        controller.flow("21.0.0.0/8", controller.to_group(2)),
+    ]
+
+
+def test_what_the_switch_cannot_hold_is_refused_as_a_whole(
+    controller: Controller, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limits of `tables` keep it from happening, so that here the program's own table is full."""
+    o = controller.ofproto
+    controller.tell(
+        controller.group(1, 2, 3),
+        controller.flow("10.0.0.0/8", controller.to_group(1), flags=o.OFPFF_SEND_FLOW_REM, cookie=1),
+        controller.flow("11.0.0.0/8", controller.to(4), cookie=2),
+        controller.flow("12.0.0.0/8", controller.to(4), cookie=3),
+    )
+    before = routes(memory)
+    memory.forward("s0", 1, frame("10.0.0.1"))
+    memory.forward("s0", 1, frame("11.0.0.1"))
+    real, room = memory.ledgers["s0"].insert, [True]
+
+    def insert(name: str, *rest: Any, **more: Any) -> int:
+        if name == "routes":
+            if not room:
+                raise ControlError("table routes: no space")
+            room.pop()
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(memory.ledgers["s0"], "insert", insert)
+    changes = six_changes(controller)
+    *refused, barrier = controller.tell(*changes, controller.barrier())
+    group, flow = (o.OFPET_GROUP_MOD_FAILED, o.OFPGMFC_OUT_OF_BUCKETS), (o.OFPET_FLOW_MOD_FAILED, o.OFPFMFC_TABLE_FULL)
+    assert [(error.type, error.code) for error in refused] == [group, group, flow, flow, flow, flow]
+    assert [error.data for error in refused] == [bytes(change.buf)[:64] for change in changes]
+    assert barrier.msg_type == o.OFPT_BARRIER_REPLY
+    assert routes(memory) == before
+    assert packets(controller) == {1: 1, 2: 1, 3: 0}
+    monkeypatch.undo()
+    memory.forward("s0", 1, frame("10.0.0.1"))
+    assert packets(controller) == {1: 2, 2: 1, 3: 0}
+    (removed,) = controller.tell(*six_changes(controller))
+    assert (removed.cookie, removed.packet_count) == (1, 2), "as nothing of them is in the way"
+    assert routes(memory) == {"11.0.0.0/8": (1,), "12.0.0.0/8": (4,), "20.0.0.0/8": (1, 2), "21.0.0.0/8": (1, 2)}
+    assert len(memory.ledgers["s0"].tables["members"]) == 2, "nobody else's are left"
+
+
+def test_a_change_whose_time_did_not_come_is_made_at_the_next(
+    controller: Controller, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stuck() -> contextlib.AbstractContextManager[None]:
+        raise RuntimeError("the loop did not come to rest")
+
+    monkeypatch.setattr(memory, "held", stuck)
+    with pytest.raises(RuntimeError):
+        controller.tell(controller.flow("10.0.0.0/8", controller.to(2)))
+    monkeypatch.undo()
+    assert routes(memory) == {}
+    controller.tell(controller.barrier())
+    assert routes(memory) == {"10.0.0.0/8": (2,)}
 
 
 def test_many_flows_and_groups_in_any_order_leave_what_is_wanted(controller: Controller, memory: Memory) -> None:

@@ -38,7 +38,7 @@ class Agents:
         self._changes: deque[tuple[str, int, bool]] = deque()
         self._ending = False
         self._deaf_until_s = 0.0  # after the datapath failed to say what came
-        self._thread = threading.Thread(target=self._serve, name="openflow", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="openflow", daemon=True)
         self._lines = {
             switch.name: _Line(Agent(switch, datapath, time.monotonic_ns()), controller, self._selector)
             for switch in switches
@@ -55,13 +55,19 @@ class Agents:
             self._ring()
 
     def stop(self) -> None:
-        """Close all connections and end the thread. Twice is fine."""
+        """Close all connections and end the thread, or leave it to do so when it can. Twice is fine."""
         if self._ending:
             return
         self._ending = True
+        if self._thread.ident is None:
+            self._close()
+            return
         self._ring()
-        if self._thread.ident is not None:
-            self._thread.join(_STOP_S)
+        self._thread.join(_STOP_S)
+        if self._thread.is_alive():
+            _log.error("the thread of the OpenFlow agents is not done after %g s and is left alone", _STOP_S)
+
+    def _close(self) -> None:
         for line in self._lines.values():
             line.close()
         self._selector.close()
@@ -69,8 +75,14 @@ class Agents:
         self._bell.close()
 
     def _ring(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # it is ringing already
+        with contextlib.suppress(OSError):  # it is ringing already, or the thread has ended
             self._bell.send(b"!")
+
+    def _run(self) -> None:
+        try:
+            self._serve()
+        finally:
+            self._close()
 
     def _serve(self) -> None:
         while not self._ending:

@@ -203,6 +203,10 @@ class OsKen:
         match = given.pop("match", None) or self.match(prefix)
         return self.ofproto_parser.OFPFlowMod(self, priority=priority, match=match, instructions=instructions, **given)
 
+    def all_to_the_controller(self) -> bytes:
+        """A flow that sends all packets there."""
+        return self.write(self.flow(None, self.to(self.ofproto.OFPP_CONTROLLER)))
+
     def match(self, prefix: str | None) -> Any:
         if prefix is None:
             return self.ofproto_parser.OFPMatch()

@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,8 +45,7 @@ class Peer:
 
     def lead_all_here(self) -> None:
         """Have all packets sent to the controller."""
-        controller = OsKen()
-        self.say(controller.write(controller.flow(None, controller.to(controller.ofproto.OFPP_CONTROLLER))) + BARRIER)
+        self.say(OsKen().all_to_the_controller() + BARRIER)
         assert self.hear()[0] == 21
 
     def is_over(self) -> bool:
@@ -216,3 +216,30 @@ def test_stopping_at_any_time(memory: Memory) -> None:
         waiting = Agents([switch], memory, silent.getsockname())
         waiting.start()
         waiting.stop()
+
+
+def test_a_thread_that_does_not_end_is_left_and_closes_its_connections_itself(
+    server: socket.socket, memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("testbed.openflow.agents._STOP_S", 0.01)
+    asked, goes_on = threading.Event(), threading.Event()
+
+    @contextlib.contextmanager
+    def slow() -> Iterator[None]:
+        asked.set()
+        assert goes_on.wait(LIMIT_S)
+        yield
+
+    monkeypatch.setattr(memory, "held", slow)
+    agents = Agents([memory.add("s0", 7, (1, 2))], memory, server.getsockname())
+    agents.start()
+    peer = Peer(server)
+    peer.dpid()
+    peer.say(OsKen().all_to_the_controller())
+    assert asked.wait(LIMIT_S)
+    agents.stop()
+    assert "is left alone" in caplog.text
+    caplog.clear()
+    goes_on.set()
+    assert peer.is_over()
+    assert caplog.text == "", "nothing broke under it"

@@ -10,7 +10,6 @@ import typer
 from testbed.cli.p4_run import run_switch
 from testbed.errors import RunFailed, UsageError
 
-ProgramPath = Annotated[Path, typer.Argument(metavar="PROG", help="A P4_16 program for v1model, or BMv2 JSON.")]
 Defines = Annotated[
     list[str] | None, typer.Option("-D", metavar="NAME[=VALUE]", help="Define a macro; may be repeated.")
 ]
@@ -26,19 +25,24 @@ def register(app: typer.Typer) -> None:
 
 
 def build(
-    program: ProgramPath,
+    program: Annotated[str, typer.Argument(metavar="PROG", help="A P4_16 program for v1model, or a name in p4/.")],
     folder: Annotated[Path, typer.Option("-o", metavar="DIR", help="Where the files go.")] = Path(),
     defines: Defines = None,
     includes: Includes = None,
 ) -> None:
     """Write BMv2 JSON and P4Info; errors are file:line:column, with exit status 2."""
-    for path in _compile(program, folder, defines, includes):
+    from testbed.dataplane.programs import path_of
+
+    for path in _compile(path_of(program), folder, defines, includes):
         typer.echo(str(path))
 
 
 def run_test(
     program: Annotated[
-        Path, typer.Argument(metavar="PROG", help="A program, its BMv2 JSON, or a folder of PROG.p4 with PROG.stf.")
+        str,
+        typer.Argument(
+            metavar="PROG", help="A program, its BMv2 JSON, a name in p4/, or a folder of PROG.p4 with PROG.stf."
+        ),
     ],
     stf: Annotated[
         Path | None, typer.Argument(metavar="FILE.stf", help="Configuration, packets and expected packets.")
@@ -49,19 +53,20 @@ def run_test(
     as_json: Annotated[bool, typer.Option("--json", help="Of a folder: print JSON.")] = False,
 ) -> None:
     """Run a packet test, or all of a folder; exit status 0 only if every expectation holds and nothing else came."""
-    if program.is_dir():
+    if (folder := Path(program)).is_dir():
         if stf is not None:
             raise UsageError(f"{program} is a folder, whose programs have their tests beside them")
-        _run_folder(program, target, defines, includes, as_json)
+        _run_folder(folder, target, defines, includes, as_json)
         return
-    if stf is None:
-        stf = program.with_suffix(".stf")
+    from testbed.dataplane.programs import path_of
     from testbed.dataplane.stf import read_stf
     from testbed.dataplane.stf_runner import run_stf
 
+    path = path_of(program)
+    stf = stf or path.with_suffix(".stf")
     statements = read_stf(stf)
     with tempfile.TemporaryDirectory(prefix="testbed-p4-") as work:
-        compiled = program if program.suffix == ".json" else _compile(program, Path(work), defines, includes)[0]
+        compiled = path if path.suffix == ".json" else _compile(path, Path(work), defines, includes)[0]
         report = run_stf(compiled, statements, target)
     for failure in report.failures:
         typer.echo(f"{stf}: {failure}")

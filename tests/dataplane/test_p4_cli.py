@@ -36,6 +36,19 @@ def test_build_writes_json_and_its_errors_have_places(tmp_path: Path, capsys: py
     assert "neg_03_width.p4:" in capsys.readouterr().err
 
 
+def test_a_shipped_program_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["p4", "build", "spray", "-o", str(tmp_path)]) == 0
+    assert "pipelines" in json.loads((tmp_path / "spray.json").read_text())
+    capsys.readouterr()
+    assert execute(["p4", "test", "spray"]) == 0, "by the test beside it"
+    assert capsys.readouterr().out.endswith(" held\n")
+    for verb in ("build", "test"):
+        assert execute(["p4", verb, "spry"]) == 2
+        said = capsys.readouterr().err
+        assert "there is no switch program 'spry'" in said
+        assert "spray" in said
+
+
 def test_an_unknown_target_and_a_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
     program, stf = str(ORACLE / "32_set_valid.json"), str(ORACLE / "32_set_valid.stf")
     assert execute(["p4", "test", program, stf, "--target", "tofino"]) == 2

@@ -369,19 +369,30 @@ PyObject *py_send(PyObject *self, PyObject *args, PyObject *keywords)
     return let_in(self, &entrance);
 }
 
+struct advancing {
+    int64_t until_ns, from_ns;
+    bool held;
+};
+
+static void apply_advance(struct fabric *fabric, void *argument)
+{
+    struct advancing *advancing = argument;
+    advancing->held = fabric->held;
+    advancing->from_ns = fabric->virtual_ns;
+    if (!advancing->held && advancing->until_ns >= advancing->from_ns)
+        fabric_advance(fabric, advancing->until_ns);
+}
+
 PyObject *py_advance(PyObject *self, PyObject *argument)
 {
-    struct fabric *fabric = fabric_of(self);
-    long long until_ns = PyLong_AsLongLong(argument);
-    if (until_ns == -1 && PyErr_Occurred())
+    struct advancing advancing = {.until_ns = PyLong_AsLongLong(argument)};
+    bool is_virtual = fabric_of(self)->is_virtual;
+    if (PyErr_Occurred() || (is_virtual && !fabric_type_call(fabric_of(self), apply_advance, &advancing)))
         return NULL;
-    if (!fabric->is_virtual || fabric->held)
+    if (!is_virtual || advancing.held)
         return PyErr_Format(PyExc_RuntimeError, "only a fabric under a virtual clock that is not held is advanced");
-    if (until_ns < fabric->virtual_ns)
-        return PyErr_Format(PyExc_ValueError, "the clock is at %lld ns already", (long long)fabric->virtual_ns);
-    Py_BEGIN_ALLOW_THREADS
-    fabric_advance(fabric, until_ns);
-    Py_END_ALLOW_THREADS
+    if (advancing.until_ns < advancing.from_ns)
+        return PyErr_Format(PyExc_ValueError, "the clock is at %lld ns already", (long long)advancing.from_ns);
     Py_RETURN_NONE;
 }
 

@@ -343,6 +343,24 @@ def test_any_bytes_do_no_harm_to_the_books(star: Star) -> None:
     star.fabric.punted()
 
 
+def test_a_fabric_may_be_advanced_while_other_threads_hand_packets_in(star: Star) -> None:
+    packets, came = 3000, []
+
+    def hand_in(source: int) -> None:
+        for _ in range(packets):
+            star.fabric.send(star.hosts[source], frame(What.UNICAST, port=3))
+            came.extend(star.fabric.taken())
+
+    threads = [threading.Thread(target=hand_in, args=(source,)) for source in range(2)]
+    star.set_rate(3, RATE_BPS, queue_bytes=10**9)
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        star.now_ns += 10 * FRAME_NS
+        star.fabric.advance(star.now_ns)
+    assert len(star.settle()) + len(came) == 2 * packets
+
+
 class TestHolding:
     """The loop under the monotonic clock."""
 

@@ -86,7 +86,9 @@ class Agents:
 
     def _serve(self) -> None:
         while not self._ending:
-            for key, events in self._selector.select(self._patience_s()):
+            ready = self._selector.select(self._patience_s())
+            self._pass_on()  # before flows change: what came while none led here is not for those that will
+            for key, events in ready:
                 if key.data is None:
                     self._ear.recv(_CHUNK_BYTES)
                 else:
@@ -95,8 +97,6 @@ class Agents:
                 switch, port, up = self._changes.popleft()
                 if switch in self._lines:
                     self._lines[switch].port_changed(port, up=up)
-            if self._polls():
-                self._pass_on()
             for line in self._lines.values():
                 line.tick()
 
@@ -109,6 +109,7 @@ class Agents:
         return min(wait, POLL_S) if self._polls() else min(wait, 3600.0)
 
     def _pass_on(self) -> None:
+        """Send frames to the controller; those of switches without a flow that leads there are forgotten."""
         if time.monotonic() < self._deaf_until_s:
             return
         try:
@@ -118,7 +119,7 @@ class Agents:
             self._deaf_until_s = time.monotonic() + LAST_RETRY_S
             return
         for switch, in_port, frame in frames:
-            if switch in self._lines:
+            if switch in self._lines and self._lines[switch].agent.tables.asks_controller:
                 self._lines[switch].punted(in_port, frame)
 
 

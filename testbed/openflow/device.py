@@ -84,5 +84,6 @@ class Datapath(Protocol):
     def punted(self) -> Sequence[tuple[str, int, bytes]]:
         """What programs sent to CPU_PORT since the last call: switch, port it came in by, frame.
 
-        Asked every POLL_S while a flow leads to the controller, else never.
+        Asked every POLL_S while a flow leads to the controller, else before anything a controller says is done, so
+        that nothing old is told later: until then it waits, or is dropped.
         """

@@ -157,6 +157,11 @@ class Memory:
     def inject(self, switch: str, port: int, packet: bytes) -> None:
         self.sent += [(switch, out, data) for out, data in self.forward(switch, port, packet)]
 
+    def punt(self, switch: str, in_port: int, packet: bytes) -> None:
+        """As a program would that sends packets to the controller by itself."""
+        with self._lock:
+            self._punted.append((switch, in_port, packet))
+
     def punted(self) -> list[tuple[str, int, bytes]]:
         with self._lock:
             punted, self._punted = self._punted, []

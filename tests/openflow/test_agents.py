@@ -204,6 +204,20 @@ def test_frames_that_cannot_be_had_are_asked_for_again(
     agents.stop()
 
 
+def test_what_came_before_a_flow_led_to_the_controller_is_not_told_later(server: socket.socket, memory: Memory) -> None:
+    agents = Agents([memory.add("s0", 7, (1, 2))], memory, server.getsockname())
+    memory.punt("s0", 1, frame("10.0.0.1"))
+    agents.start()
+    peer = Peer(server)
+    peer.dpid()
+    memory.punt("s0", 1, frame("10.0.0.2"))
+    peer.lead_all_here()
+    memory.punt("s0", 1, frame("10.0.0.3"))
+    kind, body = peer.hear()
+    assert (kind, body[-len(frame("10.0.0.3")) :]) == (10, frame("10.0.0.3"))
+    agents.stop()
+
+
 def test_stopping_at_any_time(memory: Memory) -> None:
     switch = memory.add("s0", 7, (1, 2))
     with socket.create_server(("127.0.0.1", 0)) as gone:

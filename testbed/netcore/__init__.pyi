@@ -221,7 +221,7 @@ class Fabric:
         """
 
     def set_link_up(self, link: int, up: bool) -> None:
-        """Take a link down (all packets in it are lost) or up again."""
+        """Take a link down (all packets in it are lost, what was due before still arrives) or up again."""
 
     def set_job(self, udp_port: int, tcp_first: int, tcp_last: int) -> None:
         """Which packets count as the job's: UDP destination port, or TCP source or destination port in a range."""
@@ -247,7 +247,8 @@ class Fabric:
     def hold(self) -> None:
         """Park the loop between two packets, so that what is done until `release` is one change to all switches.
 
-        Other methods still work meanwhile. Raises RuntimeError if it is held already, or if the loop did not come to
+        Other methods still work meanwhile, but the fabric's clock stands still: what is handed in waits, and nothing
+        arrives or leaves until `release`, which has all that was due happen late. Raises RuntimeError if it is held already, or if the loop did not come to
         rest within HOLD_LIMIT_S. `stop` works while it is held: the loop ends once released.
         """
 

@@ -19,6 +19,7 @@ struct fabric *fabric_new(uint64_t seed, bool is_virtual)
         return NULL;
     fabric->seed = seed;
     fabric->is_virtual = is_virtual;
+    fabric->rest_ns = EVENTQ_NEVER;
     eventq_init(&fabric->events);
     packet_pool_init(&fabric->pool, &fabric->events);
     bool transits = transit_init(&fabric->transit);
@@ -484,6 +485,8 @@ int fabric_hold(struct fabric *fabric)
         if (result) {
             fabric->held = false;
             pthread_cond_broadcast(&fabric->called);
+        } else {
+            fabric->rest_ns = fabric_catch_up(fabric);
         }
     }
     pthread_mutex_unlock(&fabric->lock);
@@ -496,6 +499,7 @@ int fabric_release(struct fabric *fabric)
     int result = held_by_me(fabric) ? 0 : EPERM;
     if (!result) {
         fabric->held = false;
+        fabric->rest_ns = EVENTQ_NEVER;
         pthread_cond_broadcast(&fabric->called);
     }
     pthread_mutex_unlock(&fabric->lock);
@@ -506,7 +510,8 @@ int fabric_release(struct fabric *fabric)
 
 int64_t fabric_now_ns(const struct fabric *fabric)
 {
-    return fabric->is_virtual ? fabric->virtual_ns : clock_monotonic_ns();
+    int64_t now_ns = fabric->is_virtual ? fabric->virtual_ns : clock_monotonic_ns();
+    return now_ns < fabric->rest_ns ? now_ns : fabric->rest_ns;
 }
 
 int64_t fabric_catch_up(struct fabric *fabric)

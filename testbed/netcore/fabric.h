@@ -78,6 +78,7 @@ struct fabric {
     bool running;
     bool held, parked; /* somebody asked the loop to rest; it does */
     pthread_t holder;
+    int64_t rest_ns; /* since when it is held: the clock stands still; else EVENTQ_NEVER */
     void (*call)(struct fabric *fabric, void *argument);
     void *argument;
     uint64_t served; /* calls done */
@@ -107,7 +108,7 @@ struct fabric_port *fabric_add_switch_port(struct fabric *fabric, struct p4_swit
 /* Lead what comes in at `source` to `target`; `index` keys the random draws. False with errno. Not while running. */
 bool fabric_add_link(struct fabric *fabric, struct fabric_port *source, struct fabric_port *target, uint64_t index);
 
-/* The fabric's clock. */
+/* The fabric's clock, which stands still while the fabric is held. */
 int64_t fabric_now_ns(const struct fabric *fabric);
 
 /* What is due by now happens, so that a packet may be handed in; returns that instant. */

@@ -150,7 +150,7 @@ static PyObject *set_link(PyObject *self, PyObject *args, PyObject *keywords)
 static void apply_up(struct fabric *fabric, void *argument)
 {
     struct link_change *change = argument;
-    link_set_up(change->link, change->up, fabric_now_ns(fabric));
+    link_set_up(change->link, change->up, fabric_catch_up(fabric)); /* what arrived before is not lost */
 }
 
 static PyObject *set_link_up(PyObject *self, PyObject *args)

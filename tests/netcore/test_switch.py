@@ -9,12 +9,15 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
 
 from testbed.dataplane.bmv2json import Program, program_of
 from testbed.dataplane.compile import compile_p4
@@ -332,6 +335,10 @@ def test_job_packets_are_counted_apart(star: Star) -> None:
     star.fabric.set_job(4791, 5000, 5999)
     star.send(frame(What.DROP))
     assert (star.counters()["dropped_program"], star.counters()["job_dropped_program"]) == (1, 0)
+    roce = bytes(Ether(dst="01:00:00:00:00:01") / IP(dst="10.0.0.1") / UDP(dport=4791) / bytes(64))
+    assert roce[0] == What.DROP
+    star.send(roce)
+    assert (star.counters()["dropped_program"], star.counters()["job_dropped_program"]) == (2, 1)
 
 
 def test_any_bytes_do_no_harm_to_the_books(star: Star) -> None:
@@ -385,15 +392,35 @@ class TestHolding:
             limit.wait(0.01)
         return taken
 
+    @staticmethod
+    def let_pass(time_ns: int) -> None:
+        until_ns = time.monotonic_ns() + time_ns
+        while time.monotonic_ns() < until_ns:
+            pass
+
+    def test_a_cut_takes_nothing_that_had_arrived(self, table: ProgramTable) -> None:
+        """Nothing ran meanwhile, but by the clock the frame is through both cables."""
+        star = Star(table, virtual=False)
+        star.fabric.send(star.hosts[0], frame(What.UNICAST))
+        self.let_pass(20 * FRAME_NS)
+        star.fabric.set_link_up(0, False)
+        star.fabric.set_link_up(3, False)
+        assert len(star.fabric.taken()) == 1
+
     def test_nothing_moves_while_it_is_held(self, running: Star) -> None:
         fabric = running.fabric
         fabric.hold()
-        fabric.send(running.hosts[0], frame(What.UNICAST))
+        for _ in range(2):  # the second would have the first move, had time gone on
+            fabric.send(running.hosts[0], frame(What.UNICAST))
+            self.let_pass(20 * FRAME_NS)
+        fabric.inject(running.switch, 0, frame(What.UNICAST))
+        fabric.set_link_up(0, True)
         assert fabric.taken() == []
+        assert running.counters()["received"] == 0
         with pytest.raises(RuntimeError, match="holds the fabric already"):
             fabric.hold()
         fabric.release()
-        assert len(self.arrived(running, 1)) == 1
+        assert len(self.arrived(running, 3)) == 3
         with pytest.raises(RuntimeError, match="does not hold"):
             fabric.release()
 

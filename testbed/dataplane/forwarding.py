@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from itertools import count
 
 from testbed.dataplane.native.control import ActionCall, Control, ControlError, FieldMatch
-from testbed.routing.model import Entry
+from testbed.routing.model import MISS, Entry
 
 ROUTES, MEMBERS, SALTS = "routes", "members", "salts"
 DROPS, NO_ROUTE = "drops", 3  # the counter of drops by reason, and DROP_NO_ROUTE
-MISS = "miss"  # what packets that no prefix matches are counted under
 _KEYS = {ROUTES: 1, MEMBERS: 2}
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 
 from testbed.dataplane.native.control import ControlError
+from testbed.netcore import CPU_PORT
 from testbed.openflow import replies
 from testbed.openflow.actions import Target
-from testbed.openflow.device import CPU_PORT, AgentSwitch, Datapath, PortCounters
+from testbed.openflow.device import AgentSwitch, Datapath, PortCounters
 from testbed.openflow.numbers import (
     GROUP_ALL,
     BadAction,

@@ -7,9 +7,6 @@ from typing import Any, Literal, Protocol
 
 from testbed.routing.model import Entry
 
-CPU_PORT = 510  # what programs call the way to the controller
-MISS = "miss"  # of `Forwarding.traffic`
-
 
 @dataclass(frozen=True, slots=True)
 class Port:

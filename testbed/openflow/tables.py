@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from testbed.dataplane.native.control import ControlError
+from testbed.netcore import CPU_PORT
 from testbed.openflow.actions import Bucket, Target
-from testbed.openflow.device import CPU_PORT, MISS, AgentSwitch, Traffic
+from testbed.openflow.device import AgentSwitch, Traffic
 from testbed.openflow.match import Match, mask
 from testbed.openflow.numbers import (
     GROUP_ALL,
@@ -31,7 +32,7 @@ from testbed.openflow.numbers import (
 )
 from testbed.openflow.requests import FlowMod, GroupMod, Selection
 from testbed.openflow.wire import Refusal
-from testbed.routing.model import Entry
+from testbed.routing.model import MISS, Entry
 
 # Half of what `routes` and `members` of p4/include/routing.p4 hold: old and new are there together while they change.
 MOST_FLOWS = 32_768

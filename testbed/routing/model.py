@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 RoutingKind = Literal["ecmp", "spray", "single"]
+
+MISS: Final = "miss"  # in a prefix's place: packets that no entry matches; controllers count them under it too
 
 
 @dataclass(frozen=True, slots=True)

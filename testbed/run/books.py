@@ -9,6 +9,7 @@ from testbed.emulation.links import LinkCounters
 from testbed.emulation.network import EmulatedNetwork
 from testbed.errors import RunFailed
 from testbed.results.samples import LinkRow, SwitchRow
+from testbed.routing.model import MISS
 from testbed.run.conductor import Conductor
 from testbed.run.counting import (
     Tally,
@@ -26,7 +27,6 @@ _QUIESCE_LIMIT_S = 10.0
 _QUIESCE_POLL_S = 0.02
 _COUNTERS_LIMIT_S = 10.0
 _NS = 1e9
-_MISS = "miss"  # the controller's name for packets that no entry of a switch matches
 
 
 class Books:
@@ -98,7 +98,7 @@ class Books:
             for row in tally.switches
             if (key := (row.switch, row.kind, row.name)) and row.kind == "flow"
         }
-        missed = sum(n for (_, _, name), n in dropped.items() if name == _MISS)
+        missed = sum(n for (_, _, name), n in dropped.items() if name == MISS)
         if missed:
             tally.unmodelled_drops["switches without a matching flow"] = missed
         ranks = risen(measured.before, measured.after)

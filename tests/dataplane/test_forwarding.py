@@ -11,11 +11,11 @@ from scapy.layers.l2 import Ether
 
 from testbed.dataplane.bmv2json import Program, program_of
 from testbed.dataplane.compile import compile_p4
-from testbed.dataplane.forwarding import MISS, Forwarding
+from testbed.dataplane.forwarding import Forwarding
 from testbed.dataplane.native.control import ActionCall, ControlError, FieldMatch
 from testbed.dataplane.native.exchange import Exchange
 from testbed.resources import shared_folder
-from testbed.routing.model import Entry
+from testbed.routing.model import MISS, Entry
 from tests.dataplane.small_programs import action, assign, parameter, program, table
 
 HOST = Entry("10.0.0.1/32", "single", (1,))

@@ -18,8 +18,9 @@ from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.forwarding import Forwarding
 from testbed.dataplane.native.control import ActionCall, FieldMatch
 from testbed.dataplane.native.exchange import Exchange
+from testbed.netcore import CPU_PORT
 from testbed.openflow.agent import Agent
-from testbed.openflow.device import CPU_PORT, AgentSwitch, Port, PortCounters
+from testbed.openflow.device import AgentSwitch, Port, PortCounters
 from testbed.openflow.session import Session
 from testbed.resources import shared_folder
 

@@ -9,8 +9,8 @@ from setuptools.command.build_py import build_py
 
 CORE = Path("testbed/netcore")
 ABI = Path("testbed/dataplane/native/runtime/abi.h")  # of switch programs, which the core hosts
-# Calls between files need no table, and structs written field by field are not read at once in pieces twice as wide, for
-# which the processor has to wait until they are written.
+# Calls between files need no table, and structs written field by field are not read at once in pieces twice as wide,
+# for which the processor has to wait until they are written.
 OPTIMISED = ("-O3", "-fvisibility=hidden", "-fno-tree-slp-vectorize")
 SHARED_FOLDERS = ("controller", "experiments", "p4")  # found again by `testbed.resources`
 

@@ -79,6 +79,7 @@ static void cut(struct packet *packet, uint32_t length)
     if (layout->end > length)
         frame_cut(packet->frame, layout, length);
     packet->length = length;
+    packet->tail = (struct frame_tail){0};
     packet->flags |= PACKET_STALE;
 }
 

@@ -80,28 +80,28 @@ static uint8_t *transport_checksum(uint8_t *frame, const struct frame_layout *la
     return frame + layout->transport + (layout->protocol == PROTOCOL_UDP ? UDP_CHECKSUM_AT : TCP_CHECKSUM_AT);
 }
 
-static uint16_t transport_sum(const uint8_t *frame, const struct frame_layout *layout)
+static uint16_t transport_sum(const uint8_t *frame, const struct frame_layout *layout, struct frame_tail tail)
 {
     uint32_t length = layout->end - layout->transport;
     uint64_t sum = checksum_pseudo_header(frame + layout->network, layout->protocol, length);
-    return checksum_fold(checksum_add(sum, frame + layout->transport, length));
+    return checksum_fold(checksum_add(sum + tail.sum, frame + layout->transport, length - tail.bytes));
 }
 
-void frame_seal_transport(uint8_t *frame, const struct frame_layout *layout)
+void frame_seal_transport(uint8_t *frame, const struct frame_layout *layout, struct frame_tail tail)
 {
     uint8_t *field = transport_checksum(frame, layout);
     memset(field, 0, 2);
-    uint16_t checksum = (uint16_t)~transport_sum(frame, layout);
+    uint16_t checksum = (uint16_t)~transport_sum(frame, layout, tail);
     /* RFC 768: 0 means that there is none, so a sum of 0 is sent as its other form. */
     checksum_store(field, checksum == 0 && layout->protocol == PROTOCOL_UDP ? 0xffff : checksum);
 }
 
-bool frame_transport_intact(const uint8_t *frame, const struct frame_layout *layout)
+bool frame_transport_intact(const uint8_t *frame, const struct frame_layout *layout, struct frame_tail tail)
 {
     const uint8_t *field = transport_checksum((uint8_t *)frame, layout);
     if (layout->protocol == PROTOCOL_UDP && load16(field) == 0)
         return false;
-    return transport_sum(frame, layout) == 0xffff;
+    return transport_sum(frame, layout, tail) == 0xffff;
 }
 
 void frame_cut(uint8_t *frame, const struct frame_layout *layout, uint32_t length)

@@ -32,6 +32,12 @@ struct frame_layout {
     uint8_t protocol; /* of the transport header found: PROTOCOL_TCP, PROTOCOL_UDP or 0 */
 };
 
+/* The last bytes of a frame and their folded sum: what nobody changes need not be summed again. */
+struct frame_tail {
+    uint16_t bytes; /* 0: nothing is known */
+    uint16_t sum;
+};
+
 static inline uint16_t load16(const uint8_t *at)
 {
     return (uint16_t)(at[0] << 8 | at[1]);
@@ -70,11 +76,11 @@ void checksum_store(uint8_t *at, uint16_t folded);
 /* Write the IPv4 header checksum. */
 void frame_seal_network(uint8_t *frame, const struct frame_layout *layout);
 
-/* Write the TCP or UDP checksum. */
-void frame_seal_transport(uint8_t *frame, const struct frame_layout *layout);
+/* Write the TCP or UDP checksum. The tail, where there is one, ends with the payload, and begins in it at an even place. */
+void frame_seal_transport(uint8_t *frame, const struct frame_layout *layout, struct frame_tail tail);
 
-/* Whether the TCP or UDP checksum is there and right. */
-bool frame_transport_intact(const uint8_t *frame, const struct frame_layout *layout);
+/* Whether the TCP or UDP checksum is there and right. The tail as above. */
+bool frame_transport_intact(const uint8_t *frame, const struct frame_layout *layout, struct frame_tail tail);
 
 /* Write into IPv4 and UDP headers that the frame ends after `length` bytes, which are not less than the headers; the UDP
  * checksum becomes 0: there is none. */

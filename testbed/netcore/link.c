@@ -125,6 +125,7 @@ static void corrupt(struct link *link, struct packet *packet)
     uint64_t bit = random_below(draw(link, RANDOM_CORRUPT_PLACE), (uint64_t)(to - from) * 8);
     packet->frame[from + bit / 8] ^= (uint8_t)(1u << bit % 8);
     packet->flags |= PACKET_CORRUPTED;
+    packet->tail = (struct frame_tail){0};
     if (packet->flags & PACKET_JOB && layout->protocol == PROTOCOL_UDP)
         store16(packet->frame + layout->transport + UDP_CHECKSUM_AT, 0);
     COUNT(link, packet, corrupted, 1);

@@ -17,6 +17,7 @@
 #define DONT_FRAGMENT 0x40
 #define ETHERTYPE_IPV6 0x86dd
 #define IPV6_BYTES 40
+#define PARSED_BYTES 64 /* of payload, which a switch program may take for headers of its own: an even number */
 
 /* --- cutting ------------------------------------------------------------------------------------------------------- */
 
@@ -91,6 +92,17 @@ static void seal_over_ipv6(uint8_t *frame, const struct frame_layout *layout)
     checksum_store(field, checksum ? checksum : 0xffff);
 }
 
+/* What of `bytes` of payload no program is likely to parse. It begins at an even place. */
+static struct frame_tail tail_of(const struct packet *packet, uint32_t bytes)
+{
+    struct frame_tail tail = {0};
+    if (bytes > PARSED_BYTES) {
+        tail.bytes = (uint16_t)(bytes - PARSED_BYTES);
+        tail.sum = checksum_fold(checksum_add(0, packet->frame + packet->length - tail.bytes, tail.bytes));
+    }
+    return tail;
+}
+
 /* The wire packet that carries `bytes` of the super-packet's payload from `offset`. */
 static struct packet *cut_segment(struct packet_pool *pool, const uint8_t *frame, const struct frame_layout *layout,
                                   uint32_t offset, uint32_t bytes, unsigned index)
@@ -123,8 +135,9 @@ static struct packet *cut_segment(struct packet_pool *pool, const uint8_t *frame
         seal_over_ipv6(out, &packet->layout);
         packet->layout = frame_parse(out, packet->length);
     } else {
+        packet->tail = tail_of(packet, bytes);
         frame_seal_network(out, &packet->layout);
-        frame_seal_transport(out, &packet->layout);
+        frame_seal_transport(out, &packet->layout, packet->tail);
     }
     return packet;
 }
@@ -168,6 +181,15 @@ static uint32_t payload_bytes(const struct packet *packet)
     return packet->layout.end - packet->layout.payload;
 }
 
+/* The tail of a packet, if it is one of its payload still: a program may have put headers in front of others. */
+static struct frame_tail tail_of_payload(const struct packet *packet)
+{
+    const struct frame_layout *layout = &packet->layout;
+    bool inside = packet->length == layout->end && packet->tail.bytes <= payload_bytes(packet);
+    bool even = (layout->end - layout->transport - packet->tail.bytes) % 2 == 0;
+    return inside && even ? packet->tail : (struct frame_tail){0};
+}
+
 bool join_may_begin(const struct packet *packet)
 {
     const struct frame_layout *layout = &packet->layout;
@@ -181,7 +203,7 @@ bool join_may_begin(const struct packet *packet)
             ? load16(transport + 4) != layout->end - layout->transport
             : (transport[13] & ~TCP_PSH) != TCP_ACK || (transport[12] & 15) != 0)
         return false;
-    return frame_transport_intact(packet->frame, layout);
+    return frame_transport_intact(packet->frame, layout, tail_of_payload(packet));
 }
 
 enum join_fit join_fit(const struct join *join, const struct packet *packet)

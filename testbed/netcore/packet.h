@@ -35,6 +35,7 @@ struct packet {
     uint8_t size_class;
     uint8_t flags;
     uint8_t priority;   /* of the queue, below PACKET_PRIORITIES; the larger is served first */
+    struct frame_tail tail; /* of a packet that was cut from a super-packet, until somebody may have changed it */
     uint32_t run;       /* which back-to-back run of the link that was ... */
     uint64_t run_bits;  /* ... and the bits of it up to and with this packet */
     uint32_t epoch;     /* of the link when the packet entered it */

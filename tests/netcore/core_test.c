@@ -1128,7 +1128,7 @@ static void test_only_what_one_super_packet_could_be_is_joined(void)
         }
         struct frame_layout layout = frame_parse(other, bytes);
         frame_seal_network(other, &layout);
-        frame_seal_transport(other, &layout);
+        frame_seal_transport(other, &layout, (struct frame_tail){0});
         struct packet *packet = as_packet(&pool, other, bytes);
         CHECK(join_may_begin(packet));
         CHECK(join_fit(&join, packet) == cases[i].fit);
@@ -1212,7 +1212,7 @@ static void test_a_kernel_s_unfinished_checksum_is_finished(void)
     struct frame_layout layout = frame_parse(frame, length);
     checksum_store(frame + 40, checksum_fold(checksum_pseudo_header(frame + 14, PROTOCOL_UDP, 509)));
     struct virtio_header header = {.flags = 1, .checksum_start = 34, .checksum_offset = 6};
-    CHECK(!frame_transport_intact(frame, &layout));
+    CHECK(!frame_transport_intact(frame, &layout, (struct frame_tail){0}));
     CHECK(offload_cut(&pool, &header, frame, length, &list));
     CHECK(transport_right(list.first->frame));
     free_packets(&pool, &list);

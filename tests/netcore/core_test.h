@@ -73,7 +73,7 @@ static inline size_t make_frame(uint8_t *frame, uint8_t protocol, size_t payload
     }
     struct frame_layout layout = frame_parse(frame, length);
     frame_seal_network(frame, &layout);
-    frame_seal_transport(frame, &layout);
+    frame_seal_transport(frame, &layout, (struct frame_tail){0});
     CHECK(network_right(frame) && transport_right(frame));
     return length;
 }

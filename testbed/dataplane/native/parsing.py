@@ -255,5 +255,11 @@ def deparser_function(layout: Layout, statements: Statements, has_updates: bool)
         lines.append("    }")
     else:
         lines += [f"    {line}" for line in anew]
-    lines += ["    if (packet->length > c->progress.limit)", "        packet->length = c->progress.limit;"]
+    lines += [
+        "    packet->kept = packet->length - size;",
+        "    if (packet->length > c->progress.limit) {",
+        "        packet->length = c->progress.limit;",
+        "        packet->kept = 0;",
+        "    }",
+    ]
     return ["static void deparse(struct p4_instance *s, struct p4_packet *packet)", "{", *lines, "}", ""]

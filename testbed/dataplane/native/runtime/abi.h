@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define P4_ABI_VERSION 2
+#define P4_ABI_VERSION 3
 #define P4_CONTEXT_ALIGNMENT 16
 
 struct p4_instance;
@@ -37,6 +37,7 @@ struct p4_packet {
     uint32_t length;
     uint32_t headroom;
     void *context; /* `context_bytes`, aligned: headers and metadata, carried from ingress to egress */
+    uint32_t kept; /* set by `deparse`: bytes at the frame's end that are the ones it had there when it came; 0 if it was cut */
 };
 
 enum p4_fate { P4_DROP, P4_UNICAST, P4_MULTICAST, P4_RESUBMIT, P4_SEND, P4_RECIRCULATE };

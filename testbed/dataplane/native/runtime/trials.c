@@ -98,7 +98,7 @@ uint64_t trials_bench(const struct p4_program *program, struct p4_instance *inst
             const struct trial_frame *frame = &frames[next];
             next = next + 1 < frame_count ? next + 1 : 0;
             struct p4_packet packet = {buffers + i % RING * buffer_bytes + program->headroom_bytes, frame->length,
-                                       program->headroom_bytes, contexts + i % RING * context_bytes};
+                                       program->headroom_bytes, contexts + i % RING * context_bytes, 0};
             struct p4_verdict verdict;
             memcpy(packet.data, frame->data, frame->length);
             program->ingress(instance, &packet, frame->port, (int64_t)i, &verdict);

@@ -128,8 +128,7 @@ static bool come_round(struct p4_switch *of, struct packet *packet, int64_t now_
 
 /* --- between ingress and egress ------------------------------------------------------------------------------------ */
 
-/* To the control plane, by way of the program's egress. */
-static void punt(struct p4_switch *of, struct packet *packet, int64_t now_ns)
+static void punt_one(struct p4_switch *of, struct packet *packet, int64_t now_ns)
 {
     struct switch_port port = {.of = of, .number = SWITCH_CPU_PORT};
     packet->enqueued_ns = now_ns;
@@ -142,6 +141,19 @@ static void punt(struct p4_switch *of, struct packet *packet, int64_t now_ns)
     else
         COUNT(of, packet, dropped_punt, 1);
     packet_free(of->pool, packet);
+}
+
+/* To the control plane, by way of the program's egress. What that sends there again has its turn next: the stack would not
+ * hold all that may come round. */
+static void punt(struct p4_switch *of, struct packet *packet, int64_t now_ns)
+{
+    packet_append(&of->punting, packet);
+    if (of->punts_now)
+        return;
+    of->punts_now = true;
+    while ((packet = packet_take(&of->punting)))
+        punt_one(of, packet, now_ns);
+    of->punts_now = false;
 }
 
 /* To the queue of a port. */

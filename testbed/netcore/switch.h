@@ -56,6 +56,8 @@ struct p4_switch {
     struct switch_counts counts[LINK_CLASSES];
     int64_t instant_ns;
     uint32_t passes;          /* at that instant */
+    struct packet_list punting; /* to the control plane, after what is on its way there */
+    bool punts_now;
     uint8_t *digest;          /* room for one */
     struct records digests, messages, punts;
     uint64_t digest_count, lost_digests, lost_messages;

@@ -273,6 +273,18 @@ def test_packets_that_would_come_round_for_ever_are_stopped(star: Star) -> None:
     assert len(star.send(frame(What.UNICAST))) == 1
 
 
+def test_what_comes_round_by_the_cpu_port_needs_no_stack(star: Star) -> None:
+    usual = threading.stack_size(512 << 10)
+    try:
+        thread = threading.Thread(target=star.send, args=(frame(What.RECIRCULATE, argument=255, port=255),))
+        thread.start()
+    finally:
+        threading.stack_size(usual)
+    thread.join(60)
+    assert star.counters()["dropped_passes"] == 1
+    assert star.fabric.punted() == []
+
+
 def test_digests_are_kept_up_to_a_limit(star: Star) -> None:
     star.send(*(frame(What.DIGEST, argument=i % 256) for i in range(5000)))
     digests, counters = star.fabric.digests(star.switch), star.counters()

@@ -69,8 +69,7 @@ static struct packet *take(struct egress *egress, unsigned priority, int64_t now
     return packet;
 }
 
-/* Cut a packet to a length, but leave it its headers. */
-static void cut(struct packet *packet, uint32_t length)
+void egress_cut(struct packet *packet, uint32_t length)
 {
     const struct frame_layout *layout = packet_layout(packet);
     length = length > layout->payload ? length : layout->payload;
@@ -99,9 +98,9 @@ static inline void depart(struct egress *egress, struct packet *packet, int64_t 
         if (!marked && frame_congested(packet->frame, packet->length))
             LINK_COUNT(link, flags, ecn_marked, 1); /* by the program */
         if (packet->flags & PACKET_TRIMMED)
-            cut(packet, length);
+            egress_cut(packet, length);
     } else if (packet->flags & PACKET_TRIMMED) {
-        cut(packet, packet->length);
+        egress_cut(packet, packet->length);
     }
     if (packet->flags & PACKET_CONGESTED && frame_mark_congestion(packet->frame, packet_layout(packet)))
         LINK_COUNT(link, packet->flags, ecn_marked, 1);

@@ -66,6 +66,9 @@ void egress_pause(struct egress *egress, unsigned priority, int64_t until_ns, in
 /* For how long at least one priority was paused, up to now. */
 int64_t egress_paused_ns(const struct egress *egress, int64_t now_ns);
 
+/* Cut a packet to a length, but leave it its headers. */
+void egress_cut(struct packet *packet, uint32_t length);
+
 /* Serve what there is now, such as a pause frame. */
 void egress_serve(struct egress *egress, int64_t now_ns);
 

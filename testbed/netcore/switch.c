@@ -326,8 +326,14 @@ struct packet *switch_leave(void *owner, struct packet *packet, uint64_t deq_dep
         packet_free(of->pool, packet);
         return NULL;
     }
+    uint32_t length = packet->length;
     deparse(of, packet);
     if (verdict.fate == P4_RECIRCULATE) {
+        if (packet->flags & PACKET_TRIMMED) {
+            egress_cut(packet, length);
+            packet->frame_bytes = packet->length;
+            packet->flags &= (uint8_t)~PACKET_TRIMMED;
+        }
         recirculate(of, packet, now_ns);
         return NULL;
     }

@@ -273,6 +273,18 @@ def test_packets_that_would_come_round_for_ever_are_stopped(star: Star) -> None:
     assert len(star.send(frame(What.UNICAST))) == 1
 
 
+def test_a_trimmed_packet_stays_so_when_it_comes_round(star: Star) -> None:
+    """Of three at once one is served, one waits, and there is room for 64 B of the third; two grow by 8 B."""
+    packet = bytes(Ether(dst="06:01:01:00:00:00") / IP(dst="10.0.0.1") / UDP(dport=4791) / bytes(108))
+    assert (packet[:3], len(packet)) == (bytes([What.RECIRCULATE, 1, 1]), 150)
+    star.set_rate(1, RATE_BPS // 100, queue_bytes=235)
+    star.fabric.configure_switch(star.switch, trim=64)
+    came = star.send(*[packet] * 3)
+    assert sorted(len(c.frame) for c in came) == [64, 158, 158]
+    assert sorted(c.length for c in came) == [64, 158, 158]
+    assert star.counters()["trimmed"] == 1
+
+
 def test_what_comes_round_by_the_cpu_port_needs_no_stack(star: Star) -> None:
     usual = threading.stack_size(512 << 10)
     try:

@@ -58,3 +58,31 @@ def test_refused(parts: dict[str, str], reason: str, tmp_path: Path) -> None:
         compile_p4(path)
     assert found.value.exit_status == 2
     assert found.value.errors[0].span.source.path == str(path)
+
+
+CONFLICTS = {  # as p4c has them: "conflicting control plane name", at the second of the two
+    "tables": (
+        '@name("same") table t { actions = { NoAction; } }',
+        '@name("same") table u { actions = { NoAction; } }',
+    ),
+    "a table as another": ("table t { actions = { NoAction; } }", '@name("t") table u { actions = { NoAction; } }'),
+    "from outside": ('@name(".same") action a() { }', '@name(".same") action b() { }'),
+    "actions": ('@name("same") action a() { }', '@name("same") action b() { }'),
+    "instances": ('@name("same") register<bit<8>>(4) r;', '@name("same") counter(4, CounterType.packets) c;'),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), CONFLICTS.values(), ids=CONFLICTS)
+def test_names_of_the_control_plane_are_given_once(first: str, second: str, tmp_path: Path) -> None:
+    path = tmp_path / "program.p4"
+    path.write_text(program(members=f"{first}\n{second}"))
+    with pytest.raises(P4Errors, match=r"the control plane knows another (table|action|instance) as ") as found:
+        compile_p4(path)
+    (error,) = found.value.errors
+    assert path.read_text().splitlines()[error.span.line - 1] == second
+
+
+def test_a_table_and_an_action_may_have_the_same_name(tmp_path: Path) -> None:
+    path = tmp_path / "program.p4"
+    path.write_text(program(members='@name("same") action a() { }\n@name("same") table t { actions = { a; } }'))
+    compile_p4(path)

@@ -77,6 +77,7 @@ class Context:
     externs: list[ExternInstance] = field(default_factory=list)
     spent: int = 0
     digests: list[tuple[str, types.Type]] = field(default_factory=list)  # names and types of what is sent
+    _named: dict[tuple[str, str], ast.Declared] = field(default_factory=dict)  # by sort and control-plane name
     _field_lists: dict[int, dict[str, Any]] = field(default_factory=dict)
     _effects: dict[ast.Node, bool] = field(default_factory=dict)
 
@@ -91,6 +92,13 @@ class Context:
         self.spent += 1
         if self.spent > MAX_STATEMENTS:
             raise refused(span, f"with calls and loops put in place there are more than {MAX_STATEMENTS} statements")
+
+    def claim(self, name: str, node: ast.Declared) -> None:
+        """Keep a control-plane name for a declaration: tables, actions and all others have each their own names."""
+        sort = "table" if isinstance(node, ast.Table) else "action" if isinstance(node, ast.Action) else "instance"
+        first = self._named.setdefault((sort, name), node)
+        if first is not node:
+            raise refused(node.span, f"the control plane knows another {sort} as {name}, declared at {first.span}")
 
     def has_effects(self, node: ast.Node) -> bool:
         """Whether evaluating `node` may change what another expression reads."""

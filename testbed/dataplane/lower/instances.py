@@ -34,6 +34,8 @@ def annotation_text(annotation: ast.Annotation) -> str:
 def make_all(context: Context, frame: Frame, declarations: Sequence[ast.Declared]) -> None:
     """Make the instances, tables and value sets among `declarations` and bind them in `frame`."""
     for one in declarations:
+        if isinstance(one, ast.Instance | ast.Table | ast.ValueSet | ast.Action):
+            context.claim(control_plane_name(frame.prefix, one), one)
         if isinstance(one, ast.Instance):
             made = make_instance(context, frame, one)
             if made is not None:

@@ -74,7 +74,8 @@ def _chi_square(ports: Iterable[int], members: int) -> float:
 
 
 def test_each_program_has_its_packet_test() -> None:
-    assert [path.stem for path in sorted(P4.glob("*.stf"))] == PROGRAMS
+    tests = [path.stem for path in sorted(P4.glob("*.stf")) if not path.stem.endswith(".entries")]
+    assert tests == PROGRAMS
     assert PROGRAMS == ["ecn_priority", "gradient_drop", "l3_ecmp", "spray", "trim"]
 
 

@@ -12,7 +12,7 @@ import flows
 import groups
 import nicira
 from routes import Routes
-from ryu_api import DEAD_DISPATCHER, MAIN_DISPATCHER, App, handles, ofp_event, ofproto_v1_3
+from ryu_api import CONFIG_DISPATCHER, DEAD_DISPATCHER, MAIN_DISPATCHER, App, handles, ofp_event, ofproto_v1_3
 
 OPEN_VSWITCH = b"Open vSwitch"  # its hardware description
 
@@ -102,12 +102,21 @@ class Ecmp(App):
 
     @handles(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
     def port_changed(self, event):
-        message, ofproto = event.msg, event.msg.datapath.ofproto
-        name = self.routes.names.get(message.datapath.id)
-        if self.routes.cable(name, message.desc.port_no) is None:
-            return
-        gone = message.reason == ofproto.OFPPR_DELETE or message.desc.state & ofproto.OFPPS_LINK_DOWN
-        (self._dark.add if gone else self._dark.discard)((name, message.desc.port_no))
+        deleted = event.msg.reason == event.msg.datapath.ofproto.OFPPR_DELETE
+        self._see(event.msg.datapath, [event.msg.desc], deleted)
+
+    @handles(ofp_event.EventOFPPortDescStatsReply, [CONFIG_DISPATCHER, MAIN_DISPATCHER])
+    def ports_described(self, event):
+        """What the ports are like when a switch connects: the package asks, before the switch counts as connected."""
+        self._see(event.msg.datapath, event.msg.body)
+
+    def _see(self, datapath, ports, deleted=False):
+        """Ports are as described, or gone; what that changes is installed everywhere."""
+        name = self.routes.names.get(datapath.id)
+        for port in ports:
+            if self.routes.cable(name, port.port_no) is not None:
+                dark = deleted or port.state & datapath.ofproto.OFPPS_LINK_DOWN
+                (self._dark.add if dark else self._dark.discard)((name, port.port_no))
         before, self._down = self._down, {self.routes.cable(*end) for end in self._dark}
         if self._down != before:
             self.report("links", down=sorted(self._down), foreseen=self.routes.foresaw(self._down))

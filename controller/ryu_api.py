@@ -9,7 +9,7 @@ try:
     from os_ken.base.app_manager import AppManager
     from os_ken.base.app_manager import OSKenApp as App
     from os_ken.controller import ofp_event
-    from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
+    from os_ken.controller.handler import CONFIG_DISPATCHER, DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
     from os_ken.lib import hub
     from os_ken.ofproto import nicira_ext, ofproto_v1_3
 
@@ -18,7 +18,7 @@ except ImportError:  # classic ryu
     from ryu.base.app_manager import AppManager
     from ryu.base.app_manager import RyuApp as App
     from ryu.controller import ofp_event
-    from ryu.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
+    from ryu.controller.handler import CONFIG_DISPATCHER, DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
     from ryu.lib import hub
     from ryu.ofproto import nicira_ext, ofproto_v1_3
 
@@ -46,6 +46,7 @@ def handles(event, states):
 
 
 __all__ = [
+    "CONFIG_DISPATCHER",
     "DEAD_DISPATCHER",
     "MAIN_DISPATCHER",
     "PACKAGE",

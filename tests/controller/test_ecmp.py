@@ -55,6 +55,13 @@ class Stage:
         reason = ofproto.OFPPR_DELETE if gone else ofproto.OFPPR_MODIFY
         self.app.port_changed(_event(switch, desc=description, reason=reason))
 
+    def describe(self, switch: Switch, *down: int) -> None:
+        """The switch says what its ports are like, as it does before it counts as connected."""
+        ofproto = switch.ofproto
+        states = {n: ofproto.OFPPS_LINK_DOWN if n in down else ofproto.OFPPS_LIVE for n in (1, 2, 3, 4, 5)}
+        body = [SimpleNamespace(port_no=n, state=state) for n, state in states.items()]
+        self.app.ports_described(_event(switch, body=body))
+
     def told(self) -> list[tuple[str, dict[str, Any]]]:
         reports, self.reports[:] = list(self.reports), []
         return reports
@@ -166,6 +173,35 @@ def test_both_ends_of_a_cut_cable_are_one_failure(connected: Stage) -> None:
     assert connected.told() == [("links", {"down": [], "foreseen": True})]
     (restored,) = routes(first.take())
     assert "multipath(symmetric_l3l4+udp,77,modulo_n,4,0" in restored
+
+
+def test_a_cable_that_was_cut_before_its_switch_came_is_down(stage: Stage) -> None:
+    first, second = stage.switches
+    stage.describe(first, 2)
+    assert stage.told() == [("links", {"down": [1], "foreseen": True})]
+    stage.connect(first)
+    (route,) = routes(first.take())
+    assert "multipath(symmetric_l3l4+udp,77,modulo_n,3,0" in route
+    stage.confirm(first)
+    stage.describe(second, 2, 5)
+    stage.connect(second)
+    stage.confirm(second)
+    assert stage.told() == [("installed", {"switches": 2, "down": [1]})]
+
+
+def test_what_happened_to_cables_while_a_switch_was_away_is_made_up_for(connected: Stage) -> None:
+    first, second = connected.switches
+    connected.port(first, 2, down=True)
+    connected.lose(first)
+    connected.told()
+    second.take()
+    again = Switch(1)
+    connected.describe(again, 4)
+    assert connected.told() == [("links", {"down": [3], "foreseen": True})]
+    assert second.take() == [""], "a barrier alone"
+    connected.describe(again, 4)
+    connected.describe(Switch(99), 1)
+    assert connected.told() == []
 
 
 def test_a_port_that_is_deleted_is_a_cut_cable_too(connected: Stage) -> None:

@@ -149,7 +149,7 @@ import ecmp, flows, groups, nicira, routes, ryu_api
 assert ryu_api.PACKAGE == sys.argv[2], ryu_api.PACKAGE
 assert issubclass(ecmp.Ecmp, sys.modules["ryu.base.app_manager"].RyuApp)
 handlers = [m for m in vars(ecmp.Ecmp).values() if hasattr(m, "callers")]
-assert len(handlers) == 8, handlers
+assert len(handlers) == 9, handlers
 switch = types.SimpleNamespace(ofproto=ofproto, ofproto_parser=parser)
 for kind in ("ecmp", "spray"):
     entry = routes.Entry("10.1.0.0/16", kind, (1, 2, 3))

@@ -217,6 +217,23 @@ def test_traffic_goes_on_without_a_controller_and_the_next_one_takes_over(bench:
     assert groups == {"leaf0": 2, "leaf1": 2, "spine0": 0, "spine1": 0}, "no group of the last controller's is left"
 
 
+@pytest.mark.slow
+def test_a_cable_that_was_cut_while_there_was_no_controller_is_known_to_the_next(bench: Callable[..., Bench]) -> None:
+    plan = planned(topology={"kind": "leaf-spine", "spines": 2, "leaves": 2, "hosts": 2}, engine="simulation")
+    run = bench(plan)
+    run.start_controller()
+    run.agents.start()
+    run.until(lambda: run.heard("installed", switches=4, down=[]))
+    run.end_controller()
+    ends = [link for link in plan.graph.links if {link.source, link.target} == {"leaf0", "spine0"}]
+    for end in ends:
+        run.agents.port_changed(end.source, end.source_port, up=False)
+    run.start_controller()
+    run.until(lambda: run.heard("installed", switches=4))
+    assert [n["down"] for n in run.notices if n["event"] == "installed"] == [[ends[0].cable]]
+    assert run.routes() == straight(plan, ends[0].cable)
+
+
 STATIC = '''
 from ryu_api import MAIN_DISPATCHER, App, handles, ofp_event, ofproto_v1_3
 

@@ -432,39 +432,54 @@ static struct timespec limit_of_a_hold(void)
     return at;
 }
 
-/* Wait until no other thread holds the fabric; false: it takes too long. The lock is held. */
-static bool wait_for_others(struct fabric *fabric)
+static bool held_by_another(const struct fabric *fabric)
+{
+    return fabric->held && !held_by_me(fabric);
+}
+
+static bool calls_are_refused(const struct fabric *fabric)
+{
+    return held_by_another(fabric) || (fabric->running && !fabric->held && fabric->call);
+}
+
+/* Wait while something is so; false: it is for too long. The lock is held. */
+static bool wait_while(struct fabric *fabric, bool (*so)(const struct fabric *fabric))
 {
     struct timespec limit = limit_of_a_hold();
-    while (fabric->held && !held_by_me(fabric))
+    while (so(fabric))
         if (pthread_cond_timedwait(&fabric->called, &fabric->lock, &limit) == ETIMEDOUT)
-            return false;
+            return !so(fabric);
     return true;
+}
+
+/* Have the loop call a function; false: it does not in time, and will not. The lock is held. */
+static bool call_by_loop(struct fabric *fabric, void (*call)(struct fabric *fabric, void *argument), void *argument)
+{
+    struct timespec limit = limit_of_a_hold();
+    uint64_t before = fabric->served;
+    int result = 0;
+    fabric->call = call;
+    fabric->argument = argument;
+    wake_up(fabric);
+    while (fabric->served == before && result != ETIMEDOUT)
+        result = pthread_cond_timedwait(&fabric->called, &fabric->lock, &limit);
+    if (fabric->served != before)
+        return true;
+    fabric->call = NULL;
+    pthread_cond_broadcast(&fabric->called);
+    return false;
 }
 
 bool fabric_call(struct fabric *fabric, void (*call)(struct fabric *fabric, void *argument), void *argument)
 {
     pthread_mutex_lock(&fabric->lock);
-    bool free = wait_for_others(fabric);
-    while (free && fabric->running && !held_by_me(fabric) && fabric->call) {
-        pthread_cond_wait(&fabric->called, &fabric->lock);
-        free = wait_for_others(fabric);
-    }
-    if (!free) {
-        pthread_mutex_unlock(&fabric->lock);
-        return false;
-    }
-    if (!fabric->running || held_by_me(fabric)) {
+    bool done = wait_while(fabric, calls_are_refused);
+    if (done && fabric->running && !held_by_me(fabric))
+        done = call_by_loop(fabric, call, argument);
+    else if (done)
         call(fabric, argument);
-    } else {
-        fabric->call = call;
-        fabric->argument = argument;
-        wake_up(fabric);
-        for (uint64_t before = fabric->served; fabric->served == before;)
-            pthread_cond_wait(&fabric->called, &fabric->lock);
-    }
     pthread_mutex_unlock(&fabric->lock);
-    return true;
+    return done;
 }
 
 int fabric_hold(struct fabric *fabric)
@@ -473,7 +488,7 @@ int fabric_hold(struct fabric *fabric)
     pthread_mutex_lock(&fabric->lock);
     if (held_by_me(fabric)) {
         result = EDEADLK;
-    } else if (!wait_for_others(fabric)) {
+    } else if (!wait_while(fabric, held_by_another)) {
         result = ETIMEDOUT;
     } else {
         fabric->held = true;

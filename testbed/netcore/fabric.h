@@ -128,7 +128,7 @@ int fabric_run(struct fabric *fabric);
 void fabric_stop(struct fabric *fabric);
 
 /* Have the loop call a function, and wait until it did; where none runs, call it here. False: another thread holds the
- * fabric and did not release it within FABRIC_HOLD_LIMIT_S, and nothing was called. */
+ * fabric and did not release it within FABRIC_HOLD_LIMIT_S, or the loop did not call in that time, and nothing will be. */
 bool fabric_call(struct fabric *fabric, void (*call)(struct fabric *fabric, void *argument), void *argument);
 
 /* Rest the loop between two packets until `fabric_release` by the same thread, whose `fabric_call`s still work. 0, or

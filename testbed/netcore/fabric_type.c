@@ -11,7 +11,7 @@ bool fabric_type_call(struct fabric *fabric, void (*function)(struct fabric *fab
     done = fabric_call(fabric, function, argument);
     Py_END_ALLOW_THREADS
     if (!done)
-        PyErr_Format(PyExc_RuntimeError, "another thread holds the fabric for more than %d s", FABRIC_HOLD_LIMIT_S);
+        PyErr_Format(PyExc_RuntimeError, "for %d s another thread held the fabric or its loop was stuck", FABRIC_HOLD_LIMIT_S);
     return done;
 }
 

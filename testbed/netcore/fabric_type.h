@@ -16,7 +16,7 @@ static inline struct fabric *fabric_of(PyObject *self)
     return ((struct fabric_object *)self)->fabric;
 }
 
-/* Have the loop do something, without the interpreter's lock. False: an exception tells that another thread holds it. */
+/* Have the loop do something, without the interpreter's lock. False: an exception tells that it did not. */
 bool fabric_type_call(struct fabric *fabric, void (*function)(struct fabric *fabric, void *argument), void *argument);
 
 /* A port by its index; NULL: an exception tells that there is none. */

@@ -4,6 +4,7 @@
  * time here, bit by bit.
  */
 #include "core_test.h"
+#include "fabric.h"
 #include "frame.h"
 #include "histogram.h"
 #include "icrc.h"
@@ -12,6 +13,7 @@
 #include "roce.h"
 #include "transit.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -1254,6 +1256,28 @@ static void test_hostile_datagrams_never_crash_the_reader(void)
     }
 }
 
+/* --- calls to a loop ------------------------------------------------------------------------------------------------- */
+
+static void note_call(struct fabric *fabric, void *called)
+{
+    (void)fabric;
+    *(bool *)called = true;
+}
+
+static void test_a_loop_that_is_stuck_is_not_waited_for_for_ever(void)
+{
+    struct fabric *fabric = fabric_new(1, false);
+    bool called = false;
+    CHECK(fabric && fabric_call(fabric, note_call, &called) && called);
+    called = false;
+    fabric->running = true; /* but nothing does */
+    CHECK(!fabric_call(fabric, note_call, &called) && !called && !fabric->call);
+    CHECK(fabric_hold(fabric) == ETIMEDOUT && !fabric->held);
+    fabric->running = false;
+    CHECK(fabric_call(fabric, note_call, &called) && called);
+    fabric_destroy(fabric);
+}
+
 /* -------------------------------------------------------------------------------------------------------------------- */
 
 static const struct test tests[] = {
@@ -1301,6 +1325,7 @@ static const struct test tests[] = {
     TEST(hostile_frames_and_headers_never_crash),
     TEST(a_kernel_s_unfinished_checksum_is_finished),
     TEST(hostile_datagrams_never_crash_the_reader),
+    TEST(a_loop_that_is_stuck_is_not_waited_for_for_ever),
 };
 
 int main(int argc, char **argv)

@@ -115,7 +115,11 @@ def parameters(data: dict[str, Any]) -> LinkParameters:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Wire packets since the start. entered + duplicated = packets + dropped_* + in_flight."""
+    """Wire packets since the start. entered + duplicated = packets + dropped_* + in_flight.
+
+    At a native switch's port also + what the program's egress took (dropped, or recirculated); a trimmed packet is one
+    of `packets`. Both are told of by the switch's counters.
+    """
 
     entered: int
     packets: int  # delivered

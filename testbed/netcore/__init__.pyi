@@ -25,7 +25,7 @@ CPU_PORT: Final[int]
 """The port by which programs send packets to the control plane: 510, as v1model programs have it."""
 
 HOLD_LIMIT_S: Final[int]
-"""The longest that `Fabric.hold` waits for the loop: 5 s."""
+"""The longest that `Fabric.hold` waits for the loop, and any method for the loop or a holder (RuntimeError): 5 s."""
 
 # --- RoCEv2 -----------------------------------------------------------------------------------------------------------
 
@@ -230,7 +230,9 @@ class Fabric:
         """Each link's (counts of all packets, counts of the job's, what is of the link alone).
 
         Counts: entered, packets, bytes (both delivered), dropped_queue, dropped_loss, dropped_down, corrupted,
-        duplicated, ecn_marked, in_flight. Of the link: max_queue_bytes, busy_ns, measured_bps (0: too few back to
+        duplicated, ecn_marked, in_flight. entered + duplicated = packets + dropped_* + in_flight, and of a switch's port
+        also + what its program's egress took (dropped, or recirculated). A trimmed packet is one of `packets`, with
+        the bytes it has left; `switch_counters` tells how many there were. Of the link: max_queue_bytes, busy_ns, measured_bps (0: too few back to
         back), late_p50_ns, late_p99_ns (-1: nothing was written), malformed, write_errors, pool_exhausted, paused_ns
         (by PFC), pfc_sent (pause and resume frames).
         """

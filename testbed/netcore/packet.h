@@ -46,7 +46,7 @@ struct packet {
     int64_t enqueued_ns;
     uint32_t enqueued_depth; /* bytes of its queue when it came */
     uint32_t frame_bytes;  /* of the frame as it lies there */
-    uint32_t ingress;      /* place of the port by which it came in among the switch's */
+    uint32_t ingress;      /* number of the port by which it came in, or PACKET_NO_INGRESS */
     uint16_t rid;          /* replication id */
     _Alignas(16) uint8_t room[];
 };

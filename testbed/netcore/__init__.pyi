@@ -230,11 +230,11 @@ class Fabric:
         """Each link's (counts of all packets, counts of the job's, what is of the link alone).
 
         Counts: entered, packets, bytes (both delivered), dropped_queue, dropped_loss, dropped_down, corrupted,
-        duplicated, ecn_marked, in_flight. entered + duplicated = packets + dropped_* + in_flight, and of a switch's port
-        also + what its program's egress took (dropped, or recirculated). A trimmed packet is one of `packets`, with
-        the bytes it has left; `switch_counters` tells how many there were. Of the link: max_queue_bytes, busy_ns, measured_bps (0: too few back to
-        back), late_p50_ns, late_p99_ns (-1: nothing was written), malformed, write_errors, pool_exhausted, paused_ns
-        (by PFC), pfc_sent (pause and resume frames).
+        duplicated, ecn_marked, in_flight. entered + duplicated = packets + dropped_* + in_flight, and of a switch's
+        port also + what its program's egress took (dropped, or recirculated). A trimmed packet is one of `packets`,
+        with the bytes it has left; `switch_counters` tells how many there were. Of the link: max_queue_bytes, busy_ns,
+        measured_bps (0: too few back to back), late_p50_ns, late_p99_ns (-1: nothing was written), malformed,
+        write_errors, pool_exhausted, paused_ns (by PFC), pfc_sent (pause and resume frames).
         """
 
     def mark(self) -> None:
@@ -250,8 +250,9 @@ class Fabric:
         """Park the loop between two packets, so that what is done until `release` is one change to all switches.
 
         Other methods still work meanwhile, but the fabric's clock stands still: what is handed in waits, and nothing
-        arrives or leaves until `release`, which has all that was due happen late. Raises RuntimeError if it is held already, or if the loop did not come to
-        rest within HOLD_LIMIT_S. `stop` works while it is held: the loop ends once released.
+        arrives or leaves until `release`, which has all that was due happen late. Raises RuntimeError if it is held
+        already, or if the loop did not come to rest within HOLD_LIMIT_S. `stop` works while it is held: the loop ends
+        once released.
         """
 
     def release(self) -> None:

@@ -1,9 +1,9 @@
 /* Priority flow control (IEEE 802.1Q-2018, clause 36; frames: IEEE 802.3 annex 31D): asking whoever sends to a port to pause.
  *
  * One frame asks for as many priorities as have changed. It goes ahead of all queues of the port, when the packet in service
- * is out, and says what holds then. While a priority is to stay paused it is asked for again in time; where that is lost, the
- * pause ends by itself. A cut cable ends none, so that nothing comes that there is no room for; when it is mended, what holds is
- * said anew. On its way a frame meets neither loss, corruption, duplication nor jitter.
+ * is out, and says what holds then. While a priority is to stay paused it is asked for again in time; where that is lost,
+ * the pause ends by itself. A cut cable ends none, so that nothing comes that there is no room for; when it is mended, what
+ * holds is said anew. On its way a frame meets neither loss, corruption, duplication nor jitter.
  */
 #ifndef NETCORE_PFC_H
 #define NETCORE_PFC_H

@@ -2,7 +2,8 @@
  *
  * A packet takes the way that the ABI describes (testbed/dataplane/native/runtime/abi.h), with an egress's queues between
  * ingress and egress: the program's egress runs when the port's link takes the packet. Nothing takes model time but the
- * queues; a program's times are model time, also where that is slowed down. What a program sends to SWITCH_CPU_PORT runs through egress at once and is kept for the control plane.
+ * queues; a program's times are model time, also where that is slowed down. What a program sends to SWITCH_CPU_PORT runs
+ * through egress at once and is kept for the control plane.
  *
  * Packets that come round (resubmitted, recirculated, or clones of the egress) are bounded in number between two packets that
  * come from outside at one instant, so that a program that loops is stopped and time goes on.

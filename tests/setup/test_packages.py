@@ -30,9 +30,9 @@ def script(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_no_policy_behind(script: Path, number: signal.Signals) -> None:
     environment = {**os.environ, "PATH": f"{script.parent}:{os.environ['PATH']}"}
-    with subprocess.Popen(
-        [script, "anything"], stdout=subprocess.PIPE, text=True, env=environment, process_group=0
-    ) as process:
+    # What started the tests may ignore signals (nohup, a shell's `&`), which a shell could then not trap.
+    heeded = ["env", "--default-signal", str(script), "anything"]
+    with subprocess.Popen(heeded, stdout=subprocess.PIPE, text=True, env=environment, process_group=0) as process:
         assert process.stdout is not None
         while "started" not in process.stdout.readline():
             assert process.poll() is None

@@ -1,5 +1,6 @@
 """The preprocessor of P4_16: includes, macros and conditional lines, from files to one list of tokens."""
 
+import errno
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,6 +65,8 @@ def preprocess(
 
 
 def _read(path: Path) -> str:
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is no regular file", str(path))  # a device may have no end
     return path.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 

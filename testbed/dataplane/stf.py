@@ -132,9 +132,11 @@ OF_TESTS = ("queue_depth", "wait")  # commands that only packet tests need
 def read_stf(path: Path) -> tuple[Statement, ...]:
     """The statements of a file in order. Raises `StfError` with the line's place."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise StfError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise StfError(f"{path}: is no text: byte {error.start} is not UTF-8") from error
     return parse_stf(text, str(path))
 
 

@@ -127,6 +127,10 @@ def test_endless_things_end(tmp_path: Path) -> None:
     assert "too much" in error(tmp_path, doubling)[1]
 
 
+def test_a_device_is_no_file_to_include(tmp_path: Path) -> None:
+    assert "no file '/dev/zero'" in error(tmp_path, '#include "/dev/zero"')[1]
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no\.p4"):
         preprocess(tmp_path / "no.p4", Diagnostics())

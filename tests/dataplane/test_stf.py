@@ -1,10 +1,11 @@
 """STF: what a line means, where a wrong one is blamed, and how outputs are judged."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
-from testbed.dataplane.stf import Add, Call, Command, Digits, Expect, Packet, Pattern, StfError, parse_stf
+from testbed.dataplane.stf import Add, Call, Command, Digits, Expect, Packet, Pattern, StfError, parse_stf, read_stf
 from testbed.dataplane.stf_runner import Outcome, judge
 
 
@@ -88,3 +89,10 @@ def test_either_form_of_a_specified_expectation_holds_and_is_told_apart() -> Non
     assert (reference.passed, reference.as_reference, reference.as_specified) == (True, 1, 0)
     specified = judge(parse_stf(text, "f"), Outcome({1: [b"\xcc"], 2: [b"\xbb"]}, {}))
     assert (specified.passed, specified.as_reference, specified.as_specified) == (True, 0, 1)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "noise.stf"
+    path.write_bytes(b"packet 0 01\n\xff")
+    with pytest.raises(StfError, match="byte 12 is not UTF-8"):
+        read_stf(path)

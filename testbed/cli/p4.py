@@ -115,12 +115,15 @@ def _compile(program: Path, folder: Path, defines: list[str] | None, includes: l
     compiled = compile_p4(program, _macros(defines), includes or ())
     for warning in compiled.warnings:
         typer.echo(str(warning), err=True)
-    folder.mkdir(parents=True, exist_ok=True)
     files = {
         ".json": json.dumps(compiled.json, indent=1).encode() + b"\n",
         ".p4info.txt": compiled.p4info.text.encode(),
         ".p4info.pb": compiled.p4info.binary,
     }
-    for suffix, content in files.items():
-        (folder / f"{program.stem}{suffix}").write_bytes(content)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for suffix, content in files.items():
+            (folder / f"{program.stem}{suffix}").write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"{error.filename or folder}: cannot be written: {error.strerror}") from error
     return [folder / f"{program.stem}{suffix}" for suffix in files]

@@ -49,6 +49,11 @@ def test_a_shipped_program_by_its_name(tmp_path: Path, capsys: pytest.CaptureFix
         assert "spray" in said
 
 
+def test_a_folder_that_cannot_be_made(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["p4", "build", "l3_ecmp", "-o", "/dev/null/x"]) == 2
+    assert "cannot be written: Not a directory" in capsys.readouterr().err
+
+
 def test_an_unknown_target_and_a_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
     program, stf = str(ORACLE / "32_set_valid.json"), str(ORACLE / "32_set_valid.stf")
     assert execute(["p4", "test", program, stf, "--target", "tofino"]) == 2

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.emulation import cleanup
 from testbed.emulation.state import RunState
-from tests.cli.runs import left_of
+from tests.leftovers import left_of
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

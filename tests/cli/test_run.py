@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runs import ENDLESS, LIMIT_S, SMALL, TESTBED, Run, balance, left_of, measured, reasons, result_in
+from tests.cli.runs import ENDLESS, LIMIT_S, SMALL, TESTBED, Run, balance, measured, reasons, result_in
+from tests.leftovers import left_of
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 RANKS, ITERATIONS, WARMUP = 3, 3, 1

@@ -4,7 +4,6 @@ The switch takes no time and its queues never fill: packets leave as fast as the
 control plane would get (to CPU_PORT, digests) are counted only.
 """
 
-import ctypes
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +14,6 @@ from testbed.dataplane.bmv2json import Program
 from testbed.dataplane.counted import CounterCounts, EntryCounts, counted
 from testbed.dataplane.native.build import build_program
 from testbed.dataplane.native.configurable import ConfigurableSwitch
-from testbed.dataplane.native.control import Control
 from testbed.dataplane.native.loader import load_program
 from testbed.dataplane.stf import OF_TESTS, Add, Command, SetDefault, Statement
 from testbed.dataplane.stf_runner import Configuration
@@ -76,10 +74,8 @@ class LiveSwitch:
         self._program = program
         self._library, self._functions = load_program(build_program(program))
         self._fabric = Fabric(_SEED)
-        self._switch = self._fabric.add_switch(ctypes.addressof(self._functions), _SEED)
-        self._control = Control(program, self._functions, self._fabric.switch_instance(self._switch))
-        switch = ConfigurableSwitch(self._fabric, self._switch, self._control)
-        self._configuration = Configuration(switch, entries)
+        self._switch = ConfigurableSwitch(self._fabric, program, self._functions, seed=_SEED)
+        self._configuration = Configuration(self._switch, entries)
         self._ports = [self._open(number, interface) for number, interface in sorted(interfaces.items())]
         self._thread = threading.Thread(target=self._run, name="switch", daemon=True)
         self._failure: OSError | None = None
@@ -120,13 +116,13 @@ class LiveSwitch:
         self._fabric.capture_stop()
         if self._failure is not None:
             raise self._failure
-        held = counted(self._program, self._control, self._configuration.entries)
-        ports, switch = tuple(self._port_counts(missed)), self._fabric.switch_counters(self._switch)
+        held = counted(self._program, self._switch.control, self._configuration.entries)
+        ports, switch = tuple(self._port_counts(missed)), self._fabric.switch_counters(self._switch.number)
         return Counts(ports, switch, held.entries, held.counters)
 
     def messages(self) -> list[str]:
         """What the program logged since the last call."""
-        return self._fabric.messages(self._switch)
+        return self._fabric.messages(self._switch.number)
 
     def _open(self, number: int, interface: str) -> _Port:
         if not 0 <= number < CPU_PORT:
@@ -138,7 +134,7 @@ class LiveSwitch:
         except OSError as error:
             raise UsageError(f"port {number}: interface {interface!r}: {error.strerror}") from error
         device = self._fabric.add_port(fd, virtio=True, host=True, switch=0, spray=False, join=False)
-        index = self._fabric.add_switch_port(self._switch, number)
+        index = self._fabric.add_switch_port(self._switch.number, number)
         inward, outward = self._link(device, index, 2 * number), self._link(index, device, 2 * number + 1)
         return _Port(number, interface, fd, index, inward, outward)
 

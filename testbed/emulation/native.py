@@ -8,7 +8,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -18,7 +18,6 @@ from testbed.dataplane.counted import counted
 from testbed.dataplane.entries import carry_out, path_of
 from testbed.dataplane.forwarding import Forwarding
 from testbed.dataplane.native.configurable import ConfigurableSwitch
-from testbed.dataplane.native.control import Control
 from testbed.dataplane.native.loader import ProgramTable, load_program
 from testbed.dataplane.stf_runner import Configuration
 from testbed.emulation.fabric_client import FabricConfig, FabricLink, SwitchConfig
@@ -52,6 +51,17 @@ def read_routes(plan: Path) -> Routes:
     return routes
 
 
+@dataclass(slots=True)
+class _Switch:
+    """One switch; `entries` are those beside the routes, once they are there."""
+
+    config: SwitchConfig
+    program: Program
+    native: ConfigurableSwitch
+    forwarding: Forwarding
+    entries: Configuration | None = None
+
+
 class NativeSwitches:
     """The native switches of one fabric. Raises ValueError, OSError or TestbedError for a program that will not do."""
 
@@ -61,53 +71,46 @@ class NativeSwitches:
         self._config = config
         self._alone = threading.Lock()  # who holds the fabric
         self._loaded: dict[str, tuple[ctypes.CDLL, ProgramTable, Program]] = {}  # as long as the fabric lives
-        self._numbers: dict[str, int] = {}
         self._down: set[int] = set()
         self._agents: Agents | None = None
-        self._controls: dict[str, Control] = {}
-        self._programs: dict[str, Program] = {}
-        self._entries: dict[str, Configuration] = {}  # of switches that have some beside the routes
-        self.forwarding: dict[str, Forwarding] = {}
-        for switch in config.switches:
-            self._add(switch)
+        self._switches = {switch.name: self._made(switch) for switch in config.switches}
         if config.switches:
             assert config.plan is not None
             self._routes = read_routes(Path(config.plan))
 
     def __contains__(self, name: str) -> bool:
-        return name in self._numbers
+        return name in self._switches
 
     def add_port(self, switch: str, number: int) -> int:
         """Give a switch a port in memory; returns its index."""
-        return self._fabric.add_switch_port(self._numbers[switch], number)
+        return self._fabric.add_switch_port(self._switches[switch].native.number, number)
 
     def set_up(self) -> None:
         """Once all ports and links are there, and before packets move: queues, salts, routes that are ours, entries."""
-        if not self._numbers:
+        if not self._switches:
             return
-        for switch in self._config.switches:
+        for switch in self._switches.values():
+            config = switch.config
             self._fabric.configure_switch(
-                self._numbers[switch.name],
-                scheduler=switch.scheduler,
-                buffer=switch.buffer,
-                pfc=switch.pfc,
-                trim=switch.trim_bytes,
+                switch.native.number,
+                scheduler=config.scheduler,
+                buffer=config.buffer,
+                pfc=config.pfc,
+                trim=config.trim_bytes,
             )
-            self.forwarding[switch.name].set_salt(self._routes.salts[switch.name])
+            switch.forwarding.set_salt(self._routes.salts[config.name])
         self._fabric.nic_priorities(self._config.nic_priorities)
         if self._config.controller is None:
             self._follow_plan()
-        for switch in self._config.switches:
-            if switch.entries is not None:
-                number, control = self._numbers[switch.name], self._controls[switch.name]
-                configurable = ConfigurableSwitch(self._fabric, number, control)
-                self._entries[switch.name] = carry_out(path_of(switch.entries), configurable)
+        for switch in self._switches.values():
+            if switch.config.entries is not None:
+                switch.entries = carry_out(path_of(switch.config.entries), switch.native)
 
     def start(self) -> None:
         """Connect to the controller, if there is one. Packets move already."""
         if self._config.controller is not None:
             dpids = {name: dpid for dpid, name in self._routes.names.items()}
-            switches = [self._as_seen(switch, dpids[switch.name]) for switch in self._config.switches]
+            switches = [self._as_seen(switch, dpids[name]) for name, switch in self._switches.items()]
             self._agents = Agents(switches, self, self._config.controller)
             self._agents.start()
 
@@ -119,7 +122,7 @@ class NativeSwitches:
 
     def cable_changed(self, cable: int, *, up: bool) -> None:
         """Switches see at once that a cable was cut or mended."""
-        ends = [link.source for link in self._links_of(cable) if link.source.node in self._numbers]
+        ends = [link.source for link in self._links_of(cable) if link.source.node in self._switches]
         if self._agents is not None:
             for end in ends:
                 self._agents.port_changed(end.node, end.port, up=up)
@@ -131,22 +134,22 @@ class NativeSwitches:
 
     def counters(self) -> list[dict[str, Any]]:
         """Each switch's name, its packets' counts, those of its routes by prefix, and what its program counted."""
-        if not self._numbers:
+        if not self._switches:
             return []
         with self.held():
             return [
                 {
                     "name": name,
-                    "packets": self._fabric.switch_counters(self._numbers[name]),
-                    "routes": {prefix: asdict(traffic) for prefix, traffic in forwarding.traffic().items()},
-                    "counted": list(self._counted(name)),
+                    "packets": self._fabric.switch_counters(switch.native.number),
+                    "routes": {prefix: asdict(traffic) for prefix, traffic in switch.forwarding.traffic().items()},
+                    "counted": list(_counted(switch)),
                 }
-                for name, forwarding in self.forwarding.items()
+                for name, switch in self._switches.items()
             ]
 
     def entries(self) -> dict[str, list[Entry]]:
         """Switch -> what it forwards by now."""
-        return {name: list(forwarding.entries.values()) for name, forwarding in self.forwarding.items()}
+        return {name: list(switch.forwarding.entries.values()) for name, switch in self._switches.items()}
 
     # -- what the agents ask (testbed.openflow.Datapath) -----------------------------------------------------------
 
@@ -173,51 +176,36 @@ class NativeSwitches:
         return {port: PortCounters(**count) for port, count in counts.items()}
 
     def send_out(self, switch: str, port: int, frame: bytes) -> None:
-        self._fabric.send_out(self._numbers[switch], port, frame)
+        self._fabric.send_out(self._switches[switch].native.number, port, frame)
 
     def inject(self, switch: str, port: int, frame: bytes) -> None:
-        self._fabric.inject(self._numbers[switch], port, frame)
+        self._fabric.inject(self._switches[switch].native.number, port, frame)
 
     def punted(self) -> Sequence[tuple[str, int, bytes]]:
-        names = {number: name for name, number in self._numbers.items()}
+        names = {switch.native.number: name for name, switch in self._switches.items()}
         return [(names[switch], port, frame) for switch, port, frame in self._fabric.punted()]
 
     # --------------------------------------------------------------------------------------------------------------
 
-    def _add(self, config: SwitchConfig) -> None:
+    def _made(self, config: SwitchConfig) -> _Switch:
         if config.object not in self._loaded:
             self._loaded[config.object] = (*load_program(Path(config.object)), read_json(Path(config.json)))
-        _, table, program = self._loaded[config.object]
-        address, dilation = ctypes.addressof(table), self._config.dilation
-        number = self._numbers[config.name] = self._fabric.add_switch(address, config.seed, dilation=dilation)
-        control = self._controls[config.name] = Control(program, table, self._fabric.switch_instance(number))
-        self._programs[config.name] = program
-        self.forwarding[config.name] = Forwarding(control, config.name)
-
-    def _counted(self, switch: str) -> Iterator[tuple[str, str, int, int]]:
-        """What a program counted: kind, name, packets, bytes; of counters what is not 0, or that there is too much."""
-        configuration = self._entries.get(switch)
-        added = configuration.entries if configuration else ()
-        held = counted(self._programs[switch], self._controls[switch], added, _MOST_COUNTED)
-        for entry in held.entries:
-            yield "entry", f"{entry.table}:{entry.line}", entry.packets, entry.bytes
-        for each in held.counters:
-            yield "counter", f"{each.counter}[{each.index}]", each.packets, each.bytes
-        for name, size in held.unread:
-            yield "unread", f"{name}[0..{size - 1}]", 0, 0
+        _, functions, program = self._loaded[config.object]
+        native = ConfigurableSwitch(self._fabric, program, functions, seed=config.seed, dilation=self._config.dilation)
+        return _Switch(config, program, native, Forwarding(native.control, config.name))
 
     def _follow_plan(self) -> None:
         """Have on every switch what should be there while these cables are down."""
-        for name, forwarding in self.forwarding.items():
+        for name, switch in self._switches.items():
             wanted = self._routes.entries(name, self._down).values()
-            forwarding.replace(Entry(each.prefix, each.kind, each.ports) for each in wanted)
+            switch.forwarding.replace(Entry(each.prefix, each.kind, each.ports) for each in wanted)
 
     def _links_of(self, cable: int) -> list[FabricLink]:
         return [link for link in self._config.links if link.index // 2 == cable]
 
-    def _as_seen(self, config: SwitchConfig, dpid: int) -> AgentSwitch:
+    def _as_seen(self, switch: _Switch, dpid: int) -> AgentSwitch:
         """A switch as its controller sees it."""
-        forwarding = self.forwarding[config.name]
+        name = switch.config.name
         ports = tuple(
             Port(
                 link.source.port,
@@ -226,10 +214,22 @@ class NativeSwitches:
                 link.parameters.rate_bps,
             )
             for link in self._config.links
-            if link.source.node == config.name
+            if link.source.node == name
         )
-        kind: Literal["ecmp", "spray"] = "ecmp" if forwarding.salted else "spray"
-        return AgentSwitch(config.name, dpid, Path(config.object).stem, kind, ports, forwarding)
+        kind: Literal["ecmp", "spray"] = "ecmp" if switch.forwarding.salted else "spray"
+        return AgentSwitch(name, dpid, Path(switch.config.object).stem, kind, ports, switch.forwarding)
+
+
+def _counted(switch: _Switch) -> Iterator[tuple[str, str, int, int]]:
+    """What a program counted: kind, name, packets, bytes; of counters what is not 0, or that there is too much."""
+    added = switch.entries.entries if switch.entries else ()
+    held = counted(switch.program, switch.native.control, added, _MOST_COUNTED)
+    for entry in held.entries:
+        yield "entry", f"{entry.table}:{entry.line}", entry.packets, entry.bytes
+    for each in held.counters:
+        yield "counter", f"{each.counter}[{each.index}]", each.packets, each.bytes
+    for name, size in held.unread:
+        yield "unread", f"{name}[0..{size - 1}]", 0, 0
 
 
 def _mac(dpid: int, port: int) -> str:

@@ -8,7 +8,6 @@ from typing import Self
 from testbed.dataplane.bmv2json import Program
 from testbed.dataplane.native.build import build_program, build_trials
 from testbed.dataplane.native.configurable import ConfigurableSwitch
-from testbed.dataplane.native.control import Control
 from testbed.dataplane.native.loader import Frame, Mutant, load_program, load_trials
 from testbed.netcore import CPU_PORT, Fabric
 
@@ -28,11 +27,10 @@ class Exchange(ConfigurableSwitch):
     def __init__(self, program: Program, *, seed: int = 1, sanitize: bool = False) -> None:
         self._object, self._table = load_program(build_program(program, sanitize=sanitize))
         fabric = Fabric(seed, virtual=True)
-        switch = fabric.add_switch(ctypes.addressof(self._table), seed)
-        super().__init__(fabric, switch, Control(program, self._table, fabric.switch_instance(switch)))
+        super().__init__(fabric, program, self._table, seed=seed)
         self._numbers: dict[int, int] = {}  # of ports, by the index of the host's port that each leads to
         for number in PORTS:
-            host, port = fabric.add_memory_port(), fabric.add_switch_port(switch, number)
+            host, port = fabric.add_memory_port(), fabric.add_switch_port(self.number, number)
             link = fabric.add_link(port, host, number)
             fabric.set_link(link, rate_bps=RATE_BPS, delay_ns=0, queue_bytes=QUEUE_BYTES)
             self._numbers[host] = number
@@ -54,19 +52,19 @@ class Exchange(ConfigurableSwitch):
         """
         self._carry(port, frame, now_ns)
         packets = [(self._numbers[host], sent) for host, _, sent in self._fabric.taken()]
-        self.messages += self._fabric.messages(self._switch)
+        self.messages += self._fabric.messages(self.number)
         return packets + [(CPU_PORT, sent) for _, _, sent in self._fabric.punted()]
 
     def _carry(self, port: int, frame: bytes | memoryview, now_ns: int) -> None:
         self._fabric.advance(max(now_ns, self._now_ns))
-        self._fabric.inject(self._switch, port, frame)
+        self._fabric.inject(self.number, port, frame)
         self._now_ns = max(now_ns, self._now_ns) + SETTLE_NS
         self._fabric.advance(self._now_ns)
 
     @property
     def counters(self) -> Mapping[str, int]:
         """As `Fabric.switch_counters` has them."""
-        return self._fabric.switch_counters(self._switch)
+        return self._fabric.switch_counters(self.number)
 
     def fuzz(self, frames: Sequence[tuple[int, bytes]], count: int, seed: int) -> None:
         """Inject that many mutants of the frames."""
@@ -77,7 +75,7 @@ class Exchange(ConfigurableSwitch):
 
     def bench(self, frames: Sequence[tuple[int, bytes]], count: int) -> int:
         """Have the program alone forward copies of the frames that many times; ns of CPU time."""
-        trials, instance = load_trials(build_trials()), self._fabric.switch_instance(self._switch)
+        trials, instance = load_trials(build_trials()), self._fabric.switch_instance(self.number)
         taken = int(trials.trials_bench(ctypes.byref(self._table), instance, _frames(frames), len(frames), count))
         if not taken:
             raise MemoryError("no memory for packets")

@@ -41,6 +41,12 @@ class _Group:
     def bits(self) -> int:
         return sum(p.bits for p in self.pieces)
 
+    def where_there(self, lines: Sequence[str]) -> list[str]:
+        """Lines of C that are carried out if the inputs are there, as a function's body has them."""
+        if not self.valid:
+            return [f"    {line}" for line in lines]
+        return [f"    if ({self.valid}) {{", *(f"        {line}" for line in lines), "    }"]
+
 
 _PARAMETERS = "struct p4_instance *s, const struct context *c, const struct p4_packet *packet"
 
@@ -80,15 +86,11 @@ def _sum(groups: Sequence[_Group], with_payload: bool) -> list[str]:
     """The ones' complement sum straight from the fields, each with the weight of its place in a 16-bit word."""
     lines = [f"    uint64_t sum = {'hash_sum16(payload, rest)' if with_payload else '0'};"]
     for group in groups:
-        indent = "    "
-        if group.valid:
-            lines.append(f"    if ({group.valid}) {{")
-            indent = "        "
-        end = 0
+        end, added = 0, []
         for piece in _words(group.pieces):
             end += piece.bits
-            lines += [f"{indent}sum += {addend};" for addend in _addends(piece, -end % 16)]
-        lines += ["    }"] if group.valid else []
+            added += [f"sum += {addend};" for addend in _addends(piece, -end % 16)]
+        lines += group.where_there(added)
     return [*lines, "    return hash_csum16(sum);"]
 
 
@@ -96,13 +98,8 @@ def _crc32(groups: Sequence[_Group]) -> list[str]:
     """CRC-32 straight from the fields, as many at a time as eight bytes take."""
     lines = ["    uint32_t crc = UINT32_MAX;"]
     for group in groups:
-        indent = "    "
-        if group.valid:
-            lines.append(f"    if ({group.valid}) {{")
-            indent = "        "
-        for word in _packed(group):
-            lines.append(f"{indent}crc = crc32_add(crc, {_together(word)}, {sum(p.bits for p in word) // 8});")
-        lines += ["    }"] if group.valid else []
+        words = [(_together(word), sum(p.bits for p in word) // 8) for word in _packed(group)]
+        lines += group.where_there([f"crc = crc32_add(crc, {word}, {size});" for word, size in words])
     return [*lines, "    return (uint32_t)~crc;"]
 
 
@@ -181,40 +178,29 @@ def _addends(piece: Piece, shift: int) -> list[str]:
 def _whole_bytes(groups: Sequence[_Group]) -> list[str]:
     lines = []
     for group in groups:
-        indent = "    "
-        if group.valid:
-            lines.append(f"    if ({group.valid}) {{")
-            indent = "        "
         if group.varbit:
-            lines += [f"{indent}memcpy(bytes + n, {group.varbit}, {group.varbit}_bytes);"]
-            lines += [f"{indent}n += {group.varbit}_bytes;"]
+            stored = [f"memcpy(bytes + n, {group.varbit}, {group.varbit}_bytes);", f"n += {group.varbit}_bytes;"]
         else:
-            lines += [indent + line for line in store_lines(group.pieces, "bytes + n")]
-            lines += [f"{indent}n += {group.bits // 8};"]
-        lines += ["    }"] if group.valid else []
+            stored = [*store_lines(group.pieces, "bytes + n"), f"n += {group.bits // 8};"]
+        lines += group.where_there(stored)
     return lines
 
 
 def _bits(groups: Sequence[_Group]) -> list[str]:
     lines = ["    struct bit_string string = {bytes, 0};"]
     for group in groups:
-        indent = "    "
-        if group.valid:
-            lines.append(f"    if ({group.valid}) {{")
-            indent = "        "
+        added = []
         if group.varbit:
-            lines.append(f"{indent}for (unsigned i = 0; i < {group.varbit}_bytes; i++)")
-            lines.append(f"{indent}    bits_add(&string, 8, {group.varbit}[i]);")
-        for piece in group.pieces:
-            if group.varbit:
-                continue
+            added.append(f"for (unsigned i = 0; i < {group.varbit}_bytes; i++)")
+            added.append(f"    bits_add(&string, 8, {group.varbit}[i]);")
+        for piece in group.pieces if not group.varbit else ():
             if piece.bits > 128:
-                lines.append(f"{indent}wide_store(bytes, string.bits, {piece.bits}, {piece.code});")
-                lines.append(f"{indent}string.bits += {piece.bits};")
+                added.append(f"wide_store(bytes, string.bits, {piece.bits}, {piece.code});")
+                added.append(f"string.bits += {piece.bits};")
             else:
                 function = "bits_add" if piece.bits <= 64 else "bits_add128"
-                lines.append(f"{indent}{function}(&string, {piece.bits}, {piece.code});")
-        lines += ["    }"] if group.valid else []
+                added.append(f"{function}(&string, {piece.bits}, {piece.code});")
+        lines += group.where_there(added)
     return [*lines, "    size_t n = (string.bits + 7) / 8;"]
 
 

@@ -136,13 +136,13 @@ def _udp_segment() -> bool:
 
 def _lacking(parts: Mapping[str, str]) -> list[str]:
     """Those of the kernel's parts whose command fails, all tried in one namespace that ends with them."""
-    script = "\n".join(f"{command} >&2 || echo '{part}'" for part, command in parts.items())
+    script = "\n".join(f"{command} >&2 || echo {part}" for part, command in parts.items())
     try:
         argv = ["unshare", "-n", "sh", "-c", script]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_LIMIT_S, env=environment(), check=False)
     except (OSError, subprocess.TimeoutExpired):
         return list(parts)
-    return done.stdout.splitlines() if done.returncode == 0 else list(parts)
+    return done.stdout.split() if done.returncode == 0 else list(parts)
 
 
 def _link_shaping() -> Fact:

@@ -5,12 +5,7 @@
 
 #define US_NS 1000
 
-#define COUNT(of, packet, field, amount)                             \
-    do {                                                             \
-        (of)->counts[LINK_ALL].field += (amount);                    \
-        if ((packet)->flags & PACKET_JOB)                            \
-            (of)->counts[LINK_JOB].field += (amount);                \
-    } while (0)
+#define COUNT(of, packet, field, amount) LINK_COUNT(of, (packet)->flags, field, amount)
 
 static void on_log(void *self, const char *line)
 {

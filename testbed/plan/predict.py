@@ -1,6 +1,5 @@
 """What the plan expects of a run before it runs: packets, packet-hops, the base round trip and the bound."""
 
-import math
 from collections.abc import Sequence
 
 from testbed import collective
@@ -57,7 +56,7 @@ class _Load:
 
     def __init__(self, ranks: RankPaths, switching: SwitchingKind) -> None:
         self._ranks = ranks
-        self._most = _HOST_LINKS if switching == "native" else math.inf
+        self._switching = switching
 
     def of_schedule(self, schedule: Schedule, work: Sequence[Buffer], framing: Framing) -> tuple[int, int]:
         """Wire packets of one iteration, data and acknowledgements, and their packet-hops."""
@@ -92,4 +91,4 @@ class _Load:
         return self._counted(len(self._ranks.stages(source, target)))
 
     def _counted(self, links: int) -> int:
-        return int(min(links, self._most))
+        return min(links, _HOST_LINKS) if self._switching == "native" else links

@@ -12,10 +12,8 @@ from testbed.dataplane.native.control import ActionCall, Control, ControlError, 
 from testbed.dataplane.native.loader import ProgramTable, Rates
 from testbed.dataplane.stf import OF_TESTS, Add, Command, SetDefault, Statement, StfError, read_stf
 from testbed.dataplane.stf_runner import Configurable, Configuration
-from testbed.errors import UsageError
 from testbed.netcore import CPU_PORT
-from testbed.resources import shared_folder
-from testbed.suggest import did_you_mean
+from testbed.resources import own_or_shipped, shared_folder
 
 FILES = (".stf",)
 _SHIPPED = ".entries.stf"
@@ -30,11 +28,7 @@ def shipped() -> Mapping[str, Path]:
 
 def path_of(name: str) -> Path:
     """Where entries are: the path of a .stf file, or a name of `shipped`. Raises UsageError."""
-    known = shipped()
-    path = Path(name) if name.endswith(FILES) else known.get(name)
-    if path is None or not path.is_file():
-        raise UsageError(f"there are no entries {name!r}", hint=did_you_mean(name, known))
-    return path
+    return own_or_shipped(name, FILES, shipped(), "there are no entries")
 
 
 def mistakes(program: Program, path: Path, ports: int) -> Iterator[StfError]:

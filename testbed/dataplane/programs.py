@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.dataplane.bmv2json import Program, program_of, read_json
-from testbed.errors import UsageError
-from testbed.resources import shared_folder
-from testbed.suggest import did_you_mean
+from testbed.resources import own_or_shipped, shared_folder
 
 FILES = (".p4", ".json")
 
@@ -33,11 +31,7 @@ def shipped() -> Mapping[str, Path]:
 
 def path_of(name: str) -> Path:
     """Where a program is: the path of a .p4 or .json file, or the name of one in `p4/`. Raises UsageError."""
-    known = shipped()
-    path = Path(name) if name.endswith(FILES) else known.get(name)
-    if path is None or not path.is_file():
-        raise UsageError(f"there is no switch program {name!r}", hint=did_you_mean(name, known))
-    return path
+    return own_or_shipped(name, FILES, shipped(), "there is no switch program")
 
 
 def document_of(path: Path) -> dict[str, Any]:

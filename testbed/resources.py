@@ -1,4 +1,4 @@
-"""Where what is shipped is (controller, p4, experiments), in a checkout or in an installed wheel, and one file of it."""
+"""Where the shipped folders (controller, p4, experiments) are, in a checkout or in a wheel, and files in them."""
 
 from collections.abc import Mapping
 from pathlib import Path

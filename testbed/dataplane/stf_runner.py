@@ -6,8 +6,9 @@ the port's `expect` lines. What leaves a port without an expectation is a failur
 """
 
 import operator
+import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -29,8 +30,10 @@ from testbed.dataplane.stf import (
     StfError,
 )
 from testbed.errors import UsageError
+from testbed.netcore import PASSES
 
 PORTS = range(10)  # and those that a test names: what is sent to any other port vanishes
+_FAILED_ASSERT = re.compile("(assert|assume) failed: ")  # as generated code has it
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -43,10 +46,14 @@ _COMPARE: Mapping[str, Callable[[int, int], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a target did: the packets that left each port in order, and the counters that the test checks."""
+    """What a target did: the packets that left each port in order, and the counters that the test checks.
+
+    `failures`: of packets that were not carried to their end, as no test can want it, each with its line.
+    """
 
     sent: Mapping[int, Sequence[bytes]]
     counters: Mapping[int, int]  # by the line of the check
+    failures: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ def run_stf(json: Path, statements: Sequence[Statement], target: str = "native")
 
 def judge(statements: Sequence[Statement], outcome: Outcome) -> Report:
     """Compare what came out with what the test expects."""
-    failures: list[str] = []
+    failures = list(outcome.failures)
     taken: dict[int, int] = defaultdict(int)
     held = as_reference = as_specified = 0
 
@@ -127,19 +134,32 @@ def run_native(json: Path, statements: Sequence[Statement], *, sanitize: bool = 
 def carry_out(exchange: Exchange, statements: Sequence[Statement]) -> Outcome:
     """Carry out the statements on a switch in memory."""
     sent: dict[int, list[bytes]] = defaultdict(list)
+    failures: list[str] = []
     configuration = Configuration(exchange)
     watched = ports_of(statements)
     now_ns = 0
     for statement in statements:
         if isinstance(statement, Packet):
+            before, said = exchange.counters, len(exchange.messages)
             for port, frame in exchange.inject(statement.port, statement.frame, now_ns):
                 if port in watched:
                     sent[port].append(frame)
+            what = f"line {statement.line}: the packet at port {statement.port}"
+            ended = _ended_early(before, exchange.counters, exchange.messages[said:])
+            failures += [f"{what}: {reason}" for reason in ended]
             now_ns += 1_000_000
         else:
             configuration.apply(statement)
     counters = {s.line: configuration.count(s) for s in statements if isinstance(s, CheckCounter)}
-    return Outcome(sent, counters)
+    return Outcome(sent, counters, failures)
+
+
+def _ended_early(before: Mapping[str, int], after: Mapping[str, int], messages: Sequence[str]) -> Iterator[str]:
+    """Why a packet or a copy of it was not carried to its end."""
+    if after["dropped_assert"] > before["dropped_assert"]:
+        yield from dict.fromkeys(one for one in messages if _FAILED_ASSERT.match(one))
+    if after["dropped_passes"] > before["dropped_passes"]:
+        yield f"it came round {PASSES} times and was dropped: is it resubmitted or recirculated without end?"
 
 
 def ports_of(statements: Sequence[Statement]) -> list[int]:

@@ -5,6 +5,7 @@ the very rule that the controller follows (`controller/routes.py`). With one, Op
 """
 
 import ctypes
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from testbed.openflow import Agents, AgentSwitch, Port, PortCounters
 from testbed.resources import shared_folder
 from testbed.routing.model import Entry
 
+_log = logging.getLogger(__name__)
 _MOST_COUNTED = 4096  # elements of a counter that are read; more would hold packets up
 
 
@@ -133,9 +135,15 @@ class NativeSwitches:
             self._report("links", down=sorted(self._down), foreseen=self._routes.foresaw(self._down))
 
     def counters(self) -> list[dict[str, Any]]:
-        """Each switch's name, its packets' counts, those of its routes by prefix, and what its program counted."""
+        """Each switch's name, its packets' counts, those of its routes by prefix, and what its program counted.
+
+        What programs had to say since the last call goes to the log.
+        """
         if not self._switches:
             return []
+        for name, switch in self._switches.items():
+            for message in self._fabric.messages(switch.native.number):
+                _log.warning("%s: %s", name, message)
         with self.held():
             return [
                 {

@@ -236,6 +236,8 @@ class EmulatedNetwork:
         for switch in self.switch_counters():
             if lost := switch.packets.get("dropped_memory"):
                 drops[f"{switch.name}: no memory for a packet"] = lost
+            if failed := switch.packets.get("dropped_assert"):
+                drops[f"{switch.name}: an assert of its program failed (logs/fabric.log)"] = failed
         return drops
 
     def capture(self, node: str, port: int, path: Path, snap_bytes: int) -> None:

@@ -24,6 +24,9 @@ LONGEST_NS: Final[int]
 CPU_PORT: Final[int]
 """The port by which programs send packets to the control plane: 510, as v1model programs have it."""
 
+PASSES: Final[int]
+"""Times that packets may come round in a switch at one instant: 4096."""
+
 HOLD_LIMIT_S: Final[int]
 """The longest that `Fabric.hold` waits for the loop, and any method for the loop or a holder (RuntimeError): 5 s."""
 
@@ -286,9 +289,9 @@ class Fabric:
         """Counts of a switch's packets; those of the job with the prefix `job_`.
 
         received (from links), injected (by the control plane, to ports and from them), duplicated (copies made by
-        multicast and clones), dropped_program, dropped_port (sent to a port it has not), dropped_passes (came round too
-        often), dropped_memory, punted, dropped_punt (not fetched in time), trimmed; of the switch alone: digests,
-        lost_digests, lost_messages.
+        multicast and clones), dropped_program, dropped_assert (an assert or assume failed), dropped_port (sent to one
+        that is not there), dropped_passes (came round too often), dropped_memory, punted, dropped_punt (not fetched),
+        trimmed; of the switch alone: digests, lost_digests, lost_messages.
         """
 
     def capture_start(self, port: int, path: str, snap_bytes: int, *, interface: str = "", comment: str = "") -> None:

@@ -74,16 +74,28 @@ static struct p4_packet seen(const struct packet *packet)
     };
 }
 
-/* Write the headers anew. */
-static void deparse(struct p4_switch *of, struct packet *packet)
+/* Write the headers anew; false: an assert of the deparser failed. */
+static bool deparse(struct p4_switch *of, struct packet *packet)
 {
     struct p4_packet view = seen(packet);
-    of->program->deparse(of->instance, &view);
+    if (!of->program->deparse(of->instance, &view))
+        return false;
     packet->frame = view.data;
     packet->length = packet->frame_bytes = view.length;
     packet->flags |= PACKET_STALE;
     if (packet->tail.bytes > view.kept)
         packet->tail = (struct frame_tail){0};
+    return true;
+}
+
+/* A packet that the program drops, or for which an assert failed. */
+static void drop(struct p4_switch *of, struct packet *packet, bool failed)
+{
+    if (failed)
+        COUNT(of, packet, dropped_assert, 1);
+    else
+        COUNT(of, packet, dropped_program, 1);
+    packet_free(of->pool, packet);
 }
 
 /* A copy of packet and context; NULL: no memory, which is counted. */
@@ -227,12 +239,10 @@ static inline void after_ingress(struct p4_switch *of, struct packet *packet, st
     struct replica_list group = {0};
     if (verdict->fate == P4_MULTICAST)
         group = replicas_of(&of->groups, verdict->group);
-    if (group.count) {
+    if (group.count)
         replicate(of, packet, group, now_ns);
-    } else {
-        COUNT(of, packet, dropped_program, 1);
-        packet_free(of->pool, packet);
-    }
+    else
+        drop(of, packet, verdict->fate == P4_FAILED);
 }
 
 static void ingress(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns)
@@ -316,13 +326,12 @@ struct packet *switch_leave(void *owner, struct packet *packet, uint64_t deq_dep
     of->program->egress(of->instance, &view, &departure, &verdict);
     if (verdict.clone)
         clone(of, packet, verdict.clone_session, true, now_ns);
-    if (verdict.fate == P4_DROP) {
-        COUNT(of, packet, dropped_program, 1);
-        packet_free(of->pool, packet);
+    uint32_t length = packet->length;
+    bool dropped = verdict.fate == P4_DROP;
+    if (dropped || verdict.fate == P4_FAILED || !deparse(of, packet)) {
+        drop(of, packet, !dropped);
         return NULL;
     }
-    uint32_t length = packet->length;
-    deparse(of, packet);
     if (verdict.fate == P4_RECIRCULATE) {
         if (packet->flags & PACKET_TRIMMED) {
             egress_cut(packet, length);

@@ -29,6 +29,7 @@ struct switch_counts {
     uint64_t injected;        /* from the control plane, to ports and from them */
     uint64_t duplicated;      /* copies made by multicast and clones, also those there was no memory for */
     uint64_t dropped_program;
+    uint64_t dropped_assert;  /* an assert or assume of the program did not hold */
     uint64_t dropped_port;    /* sent to a port that the switch has not */
     uint64_t dropped_passes;
     uint64_t dropped_memory;

@@ -508,12 +508,13 @@ PyObject *py_switch_counters(PyObject *self, PyObject *argument)
         return NULL;
     const struct switch_counts *all = &reading.counts[LINK_ALL], *job = &reading.counts[LINK_JOB];
     return Py_BuildValue(
-        "{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "received", all->received, "injected", all->injected, "duplicated",
-        all->duplicated, "dropped_program", all->dropped_program, "dropped_port", all->dropped_port, "dropped_passes",
-        all->dropped_passes, "dropped_memory", all->dropped_memory, "punted", all->punted, "dropped_punt",
-        all->dropped_punt, "trimmed", reading.trimmed[LINK_ALL], "job_received", job->received, "job_injected",
-        job->injected, "job_duplicated", job->duplicated, "job_dropped_program", job->dropped_program, "job_dropped_port",
-        job->dropped_port, "job_dropped_passes", job->dropped_passes, "job_dropped_memory", job->dropped_memory,
-        "job_punted", job->punted, "job_dropped_punt", job->dropped_punt, "job_trimmed", reading.trimmed[LINK_JOB],
-        "digests", reading.digests, "lost_digests", reading.lost_digests, "lost_messages", reading.lost_messages);
+        "{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "received", all->received, "injected", all->injected,
+        "duplicated", all->duplicated, "dropped_program", all->dropped_program, "dropped_assert", all->dropped_assert,
+        "dropped_port", all->dropped_port, "dropped_passes", all->dropped_passes, "dropped_memory", all->dropped_memory,
+        "punted", all->punted, "dropped_punt", all->dropped_punt, "trimmed", reading.trimmed[LINK_ALL], "job_received",
+        job->received, "job_injected", job->injected, "job_duplicated", job->duplicated, "job_dropped_program",
+        job->dropped_program, "job_dropped_assert", job->dropped_assert, "job_dropped_port", job->dropped_port,
+        "job_dropped_passes", job->dropped_passes, "job_dropped_memory", job->dropped_memory, "job_punted", job->punted,
+        "job_dropped_punt", job->dropped_punt, "job_trimmed", reading.trimmed[LINK_JOB], "digests", reading.digests,
+        "lost_digests", reading.lost_digests, "lost_messages", reading.lost_messages);
 }

@@ -16,7 +16,7 @@ _JOB = "job_"
 # Of what a native switch counts: packets that its program made, or a controller put in; and those that the program took
 # out of the network, for good or for a controller.
 PROGRAM_COPIES = ("duplicated", "injected")
-PROGRAM_DROPS = ("dropped_program", "dropped_port", "dropped_passes", "dropped_punt", "punted")
+PROGRAM_DROPS = ("dropped_program", "dropped_assert", "dropped_port", "dropped_passes", "dropped_punt", "punted")
 
 
 @dataclass(slots=True)

@@ -37,10 +37,10 @@ def test_features() -> None:
         assert _sent(exchange, "00 00 00 03 09 aabb 0b") == "00 00 00 03 09 aa bb 0b"  # longer than the packet
         exchange.control.add_to_value_set("vs", 5)
         assert _sent(exchange, "05 03 00 112233 ff") == "05 03 aa 11 22 33 ff"
-        _sent(exchange, "09 00 00")
+        assert exchange.inject(0, bytes.fromhex("090000")) == []
         assert exchange.messages[0] == "i 1 r 34"
         assert exchange.messages[-1].endswith("assert(h.k.i != 9)")
-        assert (exchange.counters["digests"], exchange.counters["dropped_passes"]) == (6, 0)
+        assert (exchange.counters["digests"], exchange.counters["dropped_passes"]) == (5, 0)
 
 
 def _checksum(header: bytes) -> int:

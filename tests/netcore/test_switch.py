@@ -24,7 +24,7 @@ from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.native.build import build_program
 from testbed.dataplane.native.control import Control
 from testbed.dataplane.native.loader import ProgramTable, Rates, load_program
-from testbed.netcore import CPU_PORT, Fabric
+from testbed.netcore import CPU_PORT, HOLD_LIMIT_S, Fabric
 from tests.sanitizers import environment, prelude
 
 PORTS = 4
@@ -32,7 +32,9 @@ RATE_BPS, DELAY_NS, QUEUE_BYTES = 10**9, 1000, 100_000
 FRAME_BYTES, FRAME_NS = 101, 1000
 NOTE_BYTES = 22
 NORMAL, INGRESS_CLONE, EGRESS_CLONE, RECIRCULATED, REPLICATED, RESUBMITTED = 0, 1, 2, 4, 5, 6
-SWITCH_DROPS = ("dropped_program", "dropped_port", "dropped_passes", "dropped_memory", "dropped_punt")
+SWITCH_DROPS = (
+    *("dropped_program", "dropped_assert", "dropped_port", "dropped_passes", "dropped_memory", "dropped_punt"),
+)
 LINK_DROPS = ("dropped_queue", "dropped_loss", "dropped_down")
 
 
@@ -283,6 +285,7 @@ def test_a_trimmed_packet_stays_so_when_it_comes_round(star: Star) -> None:
     assert sorted(len(c.frame) for c in came) == [64, 158, 158]
     assert sorted(c.length for c in came) == [64, 158, 158]
     assert star.counters()["trimmed"] == 1
+    assert [link["shortened"] for link, _, _ in star.fabric.counters()[1::2]] == [0, 1, 0, 0]
 
 
 def test_what_comes_round_by_the_cpu_port_needs_no_stack(star: Star) -> None:
@@ -430,6 +433,34 @@ class TestHolding:
         star.fabric.set_link_up(0, False)
         star.fabric.set_link_up(3, False)
         assert len(star.fabric.taken()) == 1
+
+    def test_a_change_of_a_link_comes_after_what_had_arrived(self, table: ProgramTable) -> None:
+        star = Star(table, virtual=False)
+        star.fabric.send(star.hosts[0], frame(What.UNICAST))
+        self.let_pass(20 * FRAME_NS)
+        star.fabric.set_link(3, rate_bps=1, delay_ns=DELAY_NS, queue_bytes=QUEUE_BYTES)
+        assert len(star.fabric.taken()) == 1
+
+    @pytest.mark.slow
+    def test_who_holds_it_for_ever_ends_the_loop(self, table: ProgramTable) -> None:
+        star, ends = Star(table, virtual=False), list[Exception]()
+
+        def run() -> None:
+            try:
+                star.fabric.run()
+            except OSError as error:
+                ends.append(error)
+
+        loop = threading.Thread(target=run)
+        loop.start()
+        dying = threading.Thread(target=star.fabric.hold)
+        dying.start()
+        dying.join(10)
+        loop.join(2 * HOLD_LIMIT_S)
+        (end,) = ends
+        assert isinstance(end, TimeoutError)
+        assert "did not release it within 5 s" in str(end)
+        assert star.counters()["received"] == 0, "it may be asked at once"
 
     def test_nothing_moves_while_it_is_held(self, running: Star) -> None:
         fabric = running.fabric

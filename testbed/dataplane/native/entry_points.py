@@ -24,7 +24,9 @@ static void run_ingress(struct p4_instance *s, struct p4_packet *packet, uint32_
     @set ingress_global_timestamp c->progress.now_ns / 1000
     @set packet_length packet->length
     begin(s, c, packet, port);
+    @stop
     ingress_control(c, s);
+    @stop
     c->progress.exited = false;
     *verdict = (struct p4_verdict){
         .priority = @get(priority),
@@ -73,6 +75,13 @@ static void clone_ingress(struct p4_instance *s, const struct p4_packet *origina
 }
 """
 
+_STOP = """
+    if (c->progress.failed) {
+        *verdict = (struct p4_verdict){.fate = P4_FAILED};
+        return;
+    }
+""".strip()
+
 _AGAIN = """
 static void @what(struct p4_instance *s, struct p4_packet *packet, int64_t now_ns, struct p4_verdict *verdict)
 {
@@ -101,7 +110,9 @@ static void egress(struct p4_instance *s, struct p4_packet *packet, const struct
     @set enq_qdepth queue_depth(departure->enq_qdepth)
     @set deq_timedelta departure->deq_timedelta_us
     @set deq_qdepth queue_depth(departure->deq_qdepth)
+    @stop
     egress_control(c, s);
+    @stop
     c->progress.exited = false;
     *verdict = (struct p4_verdict){.clone = c->progress.clone, .clone_session = c->progress.clone_session};
     if (@get(egress_spec) == DROP_PORT)
@@ -133,7 +144,8 @@ def entry_points(layout: Layout) -> list[str]:
         for what, kind in (("resubmit", "INSTANCE_RESUBMITTED"), ("recirculate", "INSTANCE_RECIRCULATED"))
     )
     lines = _preserve(layout)
-    for line in (begin + _INGRESS + again + _EGRESS).splitlines():
+    template = (begin + _INGRESS + again + _EGRESS).replace("@stop", _STOP if layout.usage.asserts else "")
+    for line in template.splitlines():
         lines += _filled(layout, line)
     return [*lines, "", *_digest_read(layout)]
 

@@ -133,8 +133,8 @@ class _Generator:
                 lines += calculation(self._layout, f"selector_{i}", p.algorithm, p.inputs, False)
         return lines
 
-    def _statements(self, parameters: Sequence[int] = (), frame: str = "") -> Statements:
-        return Statements(self._layout, self._numbers, Expressions(self._layout, parameters, frame))
+    def _statements(self, parameters: Sequence[int] = (), frame: str = "", leave: str = "return;") -> Statements:
+        return Statements(self._layout, self._numbers, Expressions(self._layout, parameters, frame), leave)
 
     def _action_functions(self) -> list[str]:
         names = action_names(self._program)
@@ -155,7 +155,7 @@ class _Generator:
         parser = self._statements(frame="frame")
         lines = ParserFunction(self._layout, parser).lines()
         verify, update = self._checksums(verify=True), self._checksums(verify=False)
-        deparser = self._statements()
+        deparser = self._statements(leave="return false;")
         lines += [*verify, *update, *deparser_function(self._layout, deparser, bool(update))]
         self._dereferenced |= parser.expressions.dereferenced | deparser.expressions.dereferenced
         return lines

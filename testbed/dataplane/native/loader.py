@@ -16,7 +16,6 @@ from ctypes import (
 from pathlib import Path
 from typing import Any
 
-ABI_VERSION = 2
 MUTANT_BYTES = 4096
 STATUS = ("ok", "no memory", "not found", "exists already", "full", "fixed by the program", "invalid")
 

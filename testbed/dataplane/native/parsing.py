@@ -217,7 +217,7 @@ class ParserFunction:
 
 
 def deparser_function(layout: Layout, statements: Statements, has_updates: bool) -> list[str]:
-    """`static void deparse(s, packet)`: checksums, the valid headers in front of what was not parsed, the limit.
+    """`static bool deparse(s, packet)`: checksums, the valid headers in front of what was not parsed, the limit.
 
     Where the valid headers are those that were parsed, all in place, only fields that may have changed are written.
     """
@@ -261,5 +261,6 @@ def deparser_function(layout: Layout, statements: Statements, has_updates: bool)
         "        packet->length = c->progress.limit;",
         "        packet->kept = 0;",
         "    }",
+        "    return true;",
     ]
-    return ["static void deparse(struct p4_instance *s, struct p4_packet *packet)", "{", *lines, "}", ""]
+    return ["static bool deparse(struct p4_instance *s, struct p4_packet *packet)", "{", *lines, "}", ""]

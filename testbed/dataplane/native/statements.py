@@ -23,11 +23,12 @@ class Numbers:
 
 @dataclass(slots=True)
 class Statements:
-    """What one primitive after another becomes; `exits` tells whether any was an exit."""
+    """What one primitive after another becomes; `exits` tells whether any was an exit. `leave` ends the C function."""
 
     layout: Layout
     numbers: Numbers
     expressions: Expressions
+    leave: str = "return;"
     exits: bool = False
     _table: Mapping[str, Callable[[Primitive], list[str]]] = field(init=False)
 
@@ -189,7 +190,7 @@ class Statements:
 
     def _exit(self, _: Primitive) -> list[str]:
         self.exits = True
-        return ["c->progress.exited = true;", "return;"]
+        return ["c->progress.exited = true;", self.leave]
 
     def _clone(self, p: Primitive) -> list[str]:
         session, fields = p.arguments
@@ -277,7 +278,14 @@ class Statements:
     def _assert(self, p: Primitive) -> list[str]:
         where = str(p.source) if p.source else p.op
         text = string(f"{p.op} failed: {where}".replace("%", "%%"))
-        return [f"if (!{self.expressions.boolean(p.arguments[0])})", f"    instance_log(s, {text});"]
+        self.exits = True
+        return [
+            f"if (!{self.expressions.boolean(p.arguments[0])}) {{",
+            f"    instance_log(s, {text});",
+            "    c->progress.failed = c->progress.exited = true;",
+            f"    {self.leave}",
+            "}",
+        ]
 
 
 def steps(primitives: Sequence[Primitive], statements: Statements) -> list[str]:
@@ -291,7 +299,7 @@ def steps(primitives: Sequence[Primitive], statements: Statements) -> list[str]:
             if int(p.arguments[0].value) <= i:
                 statements.exits = True
                 lines += ["    if (++c->progress.turns > CONTROL_TURNS) {", "        c->progress.exited = true;"]
-                lines += ["        return;", "    }"]
+                lines += [f"        {statements.leave}", "    }"]
             lines.append(f"    goto step_{int(p.arguments[0].value)};")
         elif p.op == "_jump_if_zero":
             if p.source:

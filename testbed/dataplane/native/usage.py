@@ -30,6 +30,7 @@ class Usage:
     used: frozenset[tuple[str, str]]
     written: frozenset[tuple[str, str]]
     checksums: frozenset[str]  # calculations that nothing but checksums makes: the packet is at hand
+    asserts: bool  # before the deparser
 
     def keeps(self, header_type: HeaderType, field: Field) -> bool:
         """Whether the field is kept as a native word."""
@@ -67,7 +68,8 @@ def usage_of(program: Program) -> Usage:
         written |= {t.value for t in targets if t.kind == "field"}
     used = written | {t.value for t in terms if t.kind == "field"} | {c.target for c in program.checksums}
     used |= {place for name in _RUNTIME if (place := program.standard(name))}
-    return Usage(frozenset(whole), _typed(program, used), _typed(program, written), checksums)
+    asserts = any(p.op in ("assert", "assume") for p in _primitives((program.parser, program.actions)))
+    return Usage(frozenset(whole), _typed(program, used), _typed(program, written), checksums, asserts)
 
 
 def _typed(program: Program, places: set[tuple[str, str]]) -> frozenset[tuple[str, str]]:

@@ -11,9 +11,9 @@
  *                        └─ fate:   P4_RESUBMIT    resubmit, whose verdict is handled as ingress's is
  *                                   P4_MULTICAST   a copy of bytes and context for each replica, egress each
  *                                   P4_UNICAST     queue, then egress at verdict.port
- *                                   P4_DROP
+ *                                   P4_DROP, P4_FAILED
  *     egress ─ verdict ──┬─ clone:  copy the bytes, clone_egress(copy), egress at the session's ports
- *                        └─ fate:   P4_DROP
+ *                        └─ fate:   P4_DROP, P4_FAILED
  *                                   P4_SEND        deparse, send
  *                                   P4_RECIRCULATE deparse, recirculate, whose verdict is handled as ingress's is
  *
@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define P4_ABI_VERSION 3
+#define P4_ABI_VERSION 4
 #define P4_CONTEXT_ALIGNMENT 16
 
 struct p4_instance;
@@ -40,7 +40,8 @@ struct p4_packet {
     uint32_t kept; /* set by `deparse`: bytes at the frame's end that are the ones it had there when it came; 0 if it was cut */
 };
 
-enum p4_fate { P4_DROP, P4_UNICAST, P4_MULTICAST, P4_RESUBMIT, P4_SEND, P4_RECIRCULATE };
+/* P4_FAILED: an assert or assume did not hold, so that the packet was left at once; it is dropped. */
+enum p4_fate { P4_DROP, P4_FAILED, P4_UNICAST, P4_MULTICAST, P4_RESUBMIT, P4_SEND, P4_RECIRCULATE };
 
 struct p4_verdict {
     uint8_t fate;
@@ -130,7 +131,7 @@ struct p4_program {
     void (*egress)(struct p4_instance *instance, struct p4_packet *packet, const struct p4_departure *departure,
                    struct p4_verdict *verdict);
     void (*clone_egress)(struct p4_instance *instance, const struct p4_packet *original, struct p4_packet *clone);
-    void (*deparse)(struct p4_instance *instance, struct p4_packet *packet);
+    bool (*deparse)(struct p4_instance *instance, struct p4_packet *packet); /* false: an assert failed, as P4_FAILED */
     /* Write a digest's fields, laid out as a call's data; its length. `data` has room for `digest_bytes`. */
     size_t (*digest_read)(struct p4_instance *instance, const struct p4_packet *packet, uint32_t list, uint8_t *data);
     size_t digest_bytes;

@@ -75,6 +75,7 @@ struct progress {
     uint32_t clone_session;
     uint32_t clone_list, resubmit_list, recirculate_list, digest_list;
     bool clone, resubmit, recirculate, exited;
+    bool failed;            /* an assert or assume */
 };
 
 struct p4_instance *instance_new(const struct program_type *type, const struct p4_host *host);

@@ -18,6 +18,10 @@
 #define FABRIC_READ_BATCH 64    /* frames read from one port before others get their turn */
 #define FABRIC_EVENT_BATCH 256  /* events fired before kept packets are written and ports are read */
 #define FABRIC_WAKE_NS 20000    /* what is due is run at most this often: a wake-up costs as much as ten packets */
+#define FABRIC_WAKE_STEP_NS 250 /* by which the estimate of a wake-up follows what is seen */
+#define FABRIC_WAKE_MOST_NS 50000 /* more is no wake-up but a processor that somebody else has */
+#define FABRIC_SPIN_PART 8      /* the share of the time that the loop may spin */
+#define FABRIC_SPIN_MOST_NS 1000000 /* of it that may be saved up */
 #define FABRIC_HOLD_LIMIT_S 5   /* the loop comes to rest in a thousandth of it, unless it is stuck */
 #define FABRIC_NIC_BYTES (UINT64_C(4) << 20) /* queue of a host's NIC above which its TAP is read no more */
 
@@ -71,6 +75,9 @@ struct fabric {
     size_t paused_count;
     int epoll;
     int64_t woke_ns; /* when what is due was last run */
+    int64_t wake_ns; /* what a wake-up takes, as timers show it */
+    int64_t spin_ns; /* how long the loop may spin */
+    int64_t unseen_ns; /* for how long the frames that are read now were there before the loop saw them */
     int wake;
     atomic_bool stopping;
     pthread_mutex_t lock; /* of what follows */

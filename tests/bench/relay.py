@@ -3,11 +3,15 @@
     sudo python -m tests.bench.relay [--no-realtime] [--segmentation off] [--seconds N]
 
 A host pair is joined by one cable; the sender sends 60 x 1064 B super-packets as fast as the link's rate lets it.
-Prints one line per rate, and one per delay.
+Prints one line per rate, and one per delay: by how much a single packet's way is longer than modelled, from the moment
+the sender's kernel gives it to the device (its own time stamp) to that at which the receiver's kernel has it.
 """
 
 import argparse
+import select
+import socket
 import statistics
+import struct
 import tempfile
 import time
 from pathlib import Path
@@ -49,16 +53,30 @@ def throughput(directory: Path, options: argparse.Namespace, rate_bps: int) -> N
         )
 
 
+_SO_TIMESTAMPING, _TX_SOFTWARE, _SOFTWARE, _MSG_ERRQUEUE = 37, 1 << 1, 1 << 4, 0x2000  # linux/net_tstamp.h
+
+
+def left_ns(sender: socket.socket) -> int:
+    """When the last datagram went to the device, by the kernel's time stamp, as CLOCK_MONOTONIC."""
+    waiting = select.poll()
+    waiting.register(sender, 0)  # an error is told unasked
+    assert waiting.poll(1000), "the kernel did not tell when the datagram left"
+    _, ancillary, _, _ = sender.recvmsg(2048, 1024, _MSG_ERRQUEUE | socket.MSG_DONTWAIT)
+    stamps = [data for level, kind, data in ancillary if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPING]
+    seconds, nanoseconds = struct.unpack("qq", stamps[0][:16])
+    return int(seconds * 10**9 + nanoseconds - (time.time_ns() - time.monotonic_ns()))
+
+
 def delay(directory: Path, options: argparse.Namespace, delay_ns: int) -> None:
     parameters = LinkParameters(rate_bps=10**9, delay_ns=delay_ns, queue_bytes=1 << 20)
     with Rig(directory, parameters, segmentation=options.segmentation, realtime=options.realtime) as rig:
         sender, receiver = rig.hosts
+        sender.socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPING, _TX_SOFTWARE | _SOFTWARE)
         excess = []
         for _ in range(300):
-            before = time.monotonic_ns()
             sender.send(receiver, bytes(100), 100)
             (arrival,) = receiver.receive(100)
-            excess.append(arrival.at_ns - before - delay_ns - 166 * 8)
+            excess.append(arrival.at_ns - left_ns(sender.socket) - delay_ns - 166 * 8)
             time.sleep(0.002)
         excess.sort()
         late = rig.fabric.counters()[0]

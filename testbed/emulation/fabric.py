@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -95,6 +96,9 @@ class FabricProcess:
             spray=self.config.spray and not end.host,
             join=segmentation,
         )
+        if end.address is not None:
+            mac, ip = bytes.fromhex(end.address.mac.replace(":", "")), int(IPv4Address(end.address.ip))
+            self._fabric.set_address(self._ports[key], mac, ip)
 
     def _set_link(self, index: int, of: LinkParameters) -> None:
         dilation = self.config.dilation

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from testbed.dataplane.forwarding import Traffic
 from testbed.errors import RunFailed
+from testbed.plan.model import Address
 from testbed.routing.model import Entry
 from testbed.run.channel import Channel, Message
 from testbed.topology.graph import Ecn, LinkParameters, Loss
@@ -22,7 +23,8 @@ TCP_JOB_PORTS = (5000, 5999)
 class LinkEnd:
     """A port: the TAP `interface` in the network namespace `netns` (a name of `ip netns`; None: the fabric's own).
 
-    A native switch's port is in the fabric's memory; it has the name, and no TAP.
+    A native switch's port is in the fabric's memory; it has the name, and no TAP. address: the host's, None where it is
+    not one host's alone: what comes to it is not looked at.
     """
 
     node: str
@@ -30,6 +32,12 @@ class LinkEnd:
     interface: str
     netns: str | None
     host: bool
+    address: Address | None = None
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        address = data.get("address")
+        return cls(**(data | {"address": Address(**address) if address else None}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +106,10 @@ class FabricConfig:
     def from_json(cls, data: dict[str, Any]) -> Self:
         links = tuple(
             FabricLink(
-                link["index"], LinkEnd(**link["source"]), LinkEnd(**link["target"]), parameters(link["parameters"])
+                link["index"],
+                LinkEnd.from_json(link["source"]),
+                LinkEnd.from_json(link["target"]),
+                parameters(link["parameters"]),
             )
             for link in data["links"]
         )
@@ -119,6 +130,7 @@ class Counts:
 
     At a native switch's port also + what the program's egress took (dropped, or recirculated); a trimmed packet is one
     of `packets`. Both are told of by the switch's counters.
+    strayed, shortened: of those delivered to a host, what is not addressed to it, and what is but was trimmed.
     """
 
     entered: int
@@ -130,6 +142,8 @@ class Counts:
     corrupted: int
     duplicated: int
     ecn_marked: int  # by this link
+    strayed: int
+    shortened: int
     in_flight: int
 
 

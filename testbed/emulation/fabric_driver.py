@@ -28,7 +28,9 @@ def fabric_config(
 
     def end(node: str, port: int) -> LinkEnd:
         is_host = plan.graph.nodes[node].kind == "host"
-        return LinkEnd(node, port, interface(node, port), namespace_of(plan.graph, node, outer), is_host)
+        alone = is_host and len(plan.graph.links_from(node)) == 1  # else any of its ports takes what is for it
+        address = plan.addresses[node] if alone else None
+        return LinkEnd(node, port, interface(node, port), namespace_of(plan.graph, node, outer), is_host, address)
 
     native = plan.switching.native
     return FabricConfig(
@@ -133,6 +135,8 @@ def _flat(counters: FabricCounters) -> LinkCounters:
         job_corrupted=job.corrupted,
         job_duplicated=job.duplicated,
         job_ecn_marked=job.ecn_marked,
+        job_strayed=job.strayed,
+        job_shortened=job.shortened,
         in_flight=everything.in_flight,
         job_in_flight=job.in_flight,
         max_queue_bytes=counters.max_queue_bytes,

@@ -61,6 +61,8 @@ class LinkCounters:
     job_corrupted: int = 0
     job_duplicated: int = 0
     job_ecn_marked: int = 0
+    job_strayed: int = 0  # delivered to a host that they are not addressed to
+    job_shortened: int = 0  # delivered to their host, but trimmed
     in_flight: int = 0  # packets queued or on the wire
     job_in_flight: int = 0
     max_queue_bytes: int = 0

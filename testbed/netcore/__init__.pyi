@@ -161,6 +161,12 @@ class Fabric:
         here. join: super-packets may.
         """
 
+    def set_address(self, port: int, mac: bytes, ip: int) -> None:
+        """Tell a host's addresses, so that its link counts what comes to it and is not addressed to it (`strayed`).
+
+        That is IPv4 to another address, or any frame to another MAC address but a group's or everybody's.
+        """
+
     def add_memory_port(self) -> int:
         """A host's port without a device, under a virtual clock: `send` puts frames in, `taken` has what came out."""
 
@@ -233,11 +239,13 @@ class Fabric:
         """Each link's (counts of all packets, counts of the job's, what is of the link alone).
 
         Counts: entered, packets, bytes (both delivered), dropped_queue, dropped_loss, dropped_down, corrupted,
-        duplicated, ecn_marked, in_flight. entered + duplicated = packets + dropped_* + in_flight, and of a switch's
-        port also + what its program's egress took (dropped, or recirculated). A trimmed packet is one of `packets`,
-        with the bytes it has left; `switch_counters` tells how many there were. Of the link: max_queue_bytes, busy_ns,
-        measured_bps (0: too few back to back), late_p50_ns, late_p99_ns (-1: nothing was written), malformed,
-        write_errors, pool_exhausted, paused_ns (by PFC), pfc_sent (pause and resume frames).
+        duplicated, ecn_marked, strayed, shortened, in_flight. entered + duplicated = packets + dropped_* + in_flight,
+        and of a switch's port also + what its program's egress took (dropped, or recirculated). A trimmed packet is one
+        of `packets`, with the bytes it has left; `switch_counters` tells how many there were. Of the packets that a
+        link brought to a host, strayed ones are not addressed to it (`set_address`), and shortened ones are, but were
+        trimmed on their way. Of the link: max_queue_bytes, busy_ns, measured_bps (0: too few back to back),
+        late_p50_ns, late_p99_ns (-1: nothing was written), malformed, write_errors, pool_exhausted, paused_ns (by PFC),
+        pfc_sent (pause and resume frames).
         """
 
     def mark(self) -> None:
@@ -307,7 +315,10 @@ class Fabric:
         """Let the virtual clock go to an instant, and all happen that is due by then. Not while running."""
 
     def run(self) -> None:
-        """Move packets until `stop`. Raises OSError if the event loop itself fails."""
+        """Move packets until `stop`. Raises OSError if the event loop itself fails.
+
+        TimeoutError, which is one: a thread held the fabric for more than HOLD_LIMIT_S, and holds it no more.
+        """
 
     def stop(self) -> None:
         """Make `run` return."""

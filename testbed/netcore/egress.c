@@ -179,7 +179,7 @@ static bool trim(const struct egress *egress, struct packet *packet)
         return false;
     packet->length = bytes;
     packet->priority = PACKET_PRIORITIES - 1;
-    packet->flags |= PACKET_TRIMMED;
+    packet->flags |= PACKET_TRIMMED | PACKET_SHORT;
     return true;
 }
 

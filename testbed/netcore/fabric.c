@@ -162,6 +162,26 @@ static bool obey(struct fabric_port *port, struct packet *packet)
     return true;
 }
 
+/* Whether a packet is addressed to somebody else than the host at a port. */
+static bool strays(const struct fabric_port *port, struct packet *packet)
+{
+    const struct frame_layout *layout = packet_layout(packet);
+    if (!port->addressed || packet->length < ETHERNET_BYTES)
+        return false;
+    bool to_one = !(packet->frame[0] & 1); /* else it is for everybody, or a group */
+    return (to_one && memcmp(packet->frame, port->mac, sizeof port->mac) != 0) ||
+           (layout->network && load32(packet->frame + layout->network + IPV4_TARGET_AT) != port->ip);
+}
+
+/* Count a packet that a host gets and has no use for: its stack drops what is not for it, its transport what was cut. */
+static void count_useless(const struct fabric_port *port, struct packet *packet)
+{
+    if (strays(port, packet))
+        LINK_COUNT(packet->link, packet->flags, strayed, 1);
+    else if (packet->flags & PACKET_SHORT)
+        LINK_COUNT(packet->link, packet->flags, shortened, 1);
+}
+
 static void deliver_to_device(void *receiver, struct packet *packet)
 {
     struct fabric_port *port = receiver;
@@ -171,6 +191,8 @@ static void deliver_to_device(void *receiver, struct packet *packet)
         return;
     if (!port->host)
         transit_enter(&port->fabric->transit, port->switch_number, packet, packet->due_ns);
+    else
+        count_useless(port, packet);
     packet_layout(packet);
     port_write(&port->port, packet);
     if (!port->kept) {
@@ -195,6 +217,7 @@ static void deliver_to_memory(void *receiver, struct packet *packet)
         capture_frame(port->port.capture, packet->frame, packet->length, packet->due_ns, CAPTURE_INBOUND);
     if (obey(port, packet))
         return;
+    count_useless(port, packet);
     uint64_t at_ns = (uint64_t)packet->due_ns;
     if (records_keep(&port->fabric->taken, SIZE_MAX, port->index, at_ns, packet->frame, packet->length))
         port->port.written++;
@@ -321,6 +344,37 @@ static void read_port(struct fabric *fabric, struct fabric_port *port)
     }
 }
 
+static struct timespec limit_of_a_hold(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += FABRIC_HOLD_LIMIT_S;
+    return at;
+}
+
+/* Wait while something is so; false: it is for too long. The lock is held. */
+static bool wait_while(struct fabric *fabric, bool (*so)(const struct fabric *fabric))
+{
+    struct timespec limit = limit_of_a_hold();
+    while (so(fabric))
+        if (pthread_cond_timedwait(&fabric->called, &fabric->lock, &limit) == ETIMEDOUT)
+            return !so(fabric);
+    return true;
+}
+
+static bool is_held(const struct fabric *fabric)
+{
+    return fabric->held;
+}
+
+/* End a hold. The lock is held. */
+static void let_go(struct fabric *fabric)
+{
+    fabric->held = false;
+    fabric->rest_ns = EVENTQ_NEVER;
+    pthread_cond_broadcast(&fabric->called);
+}
+
 /* Do what another thread asked for. The lock is held. */
 static void serve_call(struct fabric *fabric)
 {
@@ -332,15 +386,18 @@ static void serve_call(struct fabric *fabric)
     }
 }
 
-/* Rest while somebody holds the fabric. The lock is held. */
+/* Rest while somebody holds the fabric; one who does not release it in time ends the loop. The lock is held. */
 static void rest(struct fabric *fabric)
 {
     if (!fabric->held)
         return;
     fabric->parked = true;
     pthread_cond_broadcast(&fabric->called);
-    while (fabric->held)
-        pthread_cond_wait(&fabric->called, &fabric->lock);
+    if (!wait_while(fabric, is_held)) {
+        let_go(fabric);
+        fabric->abandoned = true;
+        atomic_store(&fabric->stopping, true);
+    }
     fabric->parked = false;
 }
 
@@ -431,6 +488,8 @@ int fabric_run(struct fabric *fabric)
     int result = loop(fabric);
     pthread_mutex_lock(&fabric->lock);
     fabric->running = false;
+    if (fabric->abandoned)
+        result = ETIMEDOUT;
     serve_call(fabric);
     pthread_cond_broadcast(&fabric->called);
     pthread_mutex_unlock(&fabric->lock);
@@ -455,14 +514,6 @@ static bool held_by_me(const struct fabric *fabric)
     return fabric->held && pthread_equal(fabric->holder, pthread_self());
 }
 
-static struct timespec limit_of_a_hold(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += FABRIC_HOLD_LIMIT_S;
-    return at;
-}
-
 static bool held_by_another(const struct fabric *fabric)
 {
     return fabric->held && !held_by_me(fabric);
@@ -471,16 +522,6 @@ static bool held_by_another(const struct fabric *fabric)
 static bool calls_are_refused(const struct fabric *fabric)
 {
     return held_by_another(fabric) || (fabric->running && !fabric->held && fabric->call);
-}
-
-/* Wait while something is so; false: it is for too long. The lock is held. */
-static bool wait_while(struct fabric *fabric, bool (*so)(const struct fabric *fabric))
-{
-    struct timespec limit = limit_of_a_hold();
-    while (so(fabric))
-        if (pthread_cond_timedwait(&fabric->called, &fabric->lock, &limit) == ETIMEDOUT)
-            return !so(fabric);
-    return true;
 }
 
 /* Have the loop call a function; false: it does not in time, and will not. The lock is held. */
@@ -528,12 +569,10 @@ int fabric_hold(struct fabric *fabric)
         struct timespec limit = limit_of_a_hold();
         while (fabric->running && !fabric->parked && !result)
             result = pthread_cond_timedwait(&fabric->called, &fabric->lock, &limit);
-        if (result) {
-            fabric->held = false;
-            pthread_cond_broadcast(&fabric->called);
-        } else {
+        if (result)
+            let_go(fabric);
+        else
             fabric->rest_ns = fabric_catch_up(fabric);
-        }
     }
     pthread_mutex_unlock(&fabric->lock);
     return result;
@@ -543,11 +582,8 @@ int fabric_release(struct fabric *fabric)
 {
     pthread_mutex_lock(&fabric->lock);
     int result = held_by_me(fabric) ? 0 : EPERM;
-    if (!result) {
-        fabric->held = false;
-        fabric->rest_ns = EVENTQ_NEVER;
-        pthread_cond_broadcast(&fabric->called);
-    }
+    if (!result)
+        let_go(fabric);
     pthread_mutex_unlock(&fabric->lock);
     return result;
 }
@@ -574,6 +610,8 @@ struct packet *fabric_packet(struct fabric *fabric, const uint8_t *frame, size_t
         if (length)
             memcpy(packet->frame, frame, length);
         packet->flags |= PACKET_STALE;
+        packet_layout(packet);
+        classify(&fabric->job, packet);
     }
     return packet;
 }
@@ -581,8 +619,6 @@ struct packet *fabric_packet(struct fabric *fabric, const uint8_t *frame, size_t
 void fabric_send(struct fabric_port *port, struct packet *packet)
 {
     int64_t now_ns = fabric_catch_up(port->fabric);
-    packet_layout(packet);
-    classify(&port->fabric->job, packet);
     if (port->port.capture)
         capture_frame(port->port.capture, packet->frame, packet->length, now_ns, CAPTURE_OUTBOUND);
     host_sends(port, packet, now_ns);

@@ -35,6 +35,9 @@ struct fabric_port {
     uint32_t index;
     enum fabric_port_kind kind;
     bool host;
+    bool addressed; /* as follows; else nothing is known to stray there */
+    uint8_t mac[6];
+    uint32_t ip;
     uint32_t switch_number; /* of the Open vSwitch bridge that a device belongs to, where it is no host's */
     struct switch_port at;  /* of FABRIC_SWITCH */
     struct egress egress;   /* of FABRIC_SWITCH, and a host's NIC */
@@ -84,6 +87,7 @@ struct fabric {
     pthread_cond_t called;
     bool running;
     bool held, parked; /* somebody asked the loop to rest; it does */
+    bool abandoned; /* who held it did not release it in time */
     pthread_t holder;
     int64_t rest_ns; /* since when it is held: the clock stands still; else EVENTQ_NEVER */
     void (*call)(struct fabric *fabric, void *argument);
@@ -130,7 +134,8 @@ void fabric_send(struct fabric_port *port, struct packet *packet);
 /* Let a virtual clock go to an instant, and all happen that is due by then. */
 void fabric_advance(struct fabric *fabric, int64_t until_ns);
 
-/* Move packets until `fabric_stop`, under the monotonic clock; 0 or an errno. */
+/* Move packets until `fabric_stop`, under the monotonic clock; 0 or an errno, ETIMEDOUT: a thread held the fabric for more
+ * than FABRIC_HOLD_LIMIT_S, and holds it no more. */
 int fabric_run(struct fabric *fabric);
 void fabric_stop(struct fabric *fabric);
 

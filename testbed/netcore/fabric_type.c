@@ -72,6 +72,37 @@ static PyObject *add_port(PyObject *self, PyObject *args, PyObject *keywords)
     return PyLong_FromSize_t(fabric->port_count - 1);
 }
 
+struct addressing {
+    struct fabric_port *port;
+    const uint8_t *mac;
+    unsigned int ip;
+};
+
+static void apply_address(struct fabric *fabric, void *argument)
+{
+    const struct addressing *addressing = argument;
+    struct fabric_port *port = addressing->port;
+    (void)fabric;
+    memcpy(port->mac, addressing->mac, sizeof port->mac);
+    port->ip = addressing->ip;
+    port->addressed = true;
+}
+
+static PyObject *set_address(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"port", "mac", "ip", NULL};
+    Py_ssize_t index, length;
+    struct addressing addressing;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "ny#I:set_address", names, &index, &addressing.mac, &length,
+                                     &addressing.ip))
+        return NULL;
+    if (!(addressing.port = fabric_type_port(fabric_of(self), index)))
+        return NULL;
+    if (!addressing.port->host || length != sizeof addressing.port->mac)
+        return PyErr_Format(PyExc_ValueError, "a host's port has a MAC address of %zu bytes", sizeof addressing.port->mac);
+    return fabric_type_call(fabric_of(self), apply_address, &addressing) ? Py_NewRef(Py_None) : NULL;
+}
+
 static PyObject *add_link(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"source", "target", "index", NULL};
@@ -99,7 +130,7 @@ struct link_change {
 static void apply_parameters(struct fabric *fabric, void *argument)
 {
     struct link_change *change = argument;
-    (void)fabric;
+    fabric_catch_up(fabric); /* what was due before goes by what held then */
     change->parameters.never_drops = change->link->parameters.never_drops;
     link_set(change->link, &change->parameters);
 }
@@ -221,10 +252,10 @@ static void read_links(struct fabric *fabric, void *argument)
 
 static PyObject *counts_dictionary(const struct link_counts *of, uint64_t in_flight)
 {
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsK}", "entered", of->entered, "packets", of->packets, "bytes", of->bytes,
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsK}", "entered", of->entered, "packets", of->packets, "bytes", of->bytes,
                          "dropped_queue", of->dropped_queue, "dropped_loss", of->dropped_loss, "dropped_down",
                          of->dropped_down, "corrupted", of->corrupted, "duplicated", of->duplicated, "ecn_marked",
-                         of->ecn_marked, "in_flight", in_flight);
+                         of->ecn_marked, "strayed", of->strayed, "shortened", of->shortened, "in_flight", in_flight);
 }
 
 static PyObject *gauges_dictionary(const struct link_reading *of)
@@ -369,6 +400,9 @@ static PyObject *run(PyObject *self, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
     error = fabric_run(fabric_of(self));
     Py_END_ALLOW_THREADS
+    if (error == ETIMEDOUT)
+        return PyErr_Format(PyExc_TimeoutError, "a thread that held the fabric did not release it within %d s",
+                            FABRIC_HOLD_LIMIT_S);
     errno = error;
     return error ? PyErr_SetFromErrno(PyExc_OSError) : Py_NewRef(Py_None);
 }
@@ -384,6 +418,7 @@ static PyObject *stop(PyObject *self, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"add_port", KEYWORDS(add_port), NULL},
+    {"set_address", KEYWORDS(set_address), NULL},
     {"add_link", KEYWORDS(add_link), NULL},
     {"set_link", KEYWORDS(set_link), NULL},
     {"set_link_up", set_link_up, METH_VARARGS, NULL},

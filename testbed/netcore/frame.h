@@ -13,7 +13,8 @@
 #define IPV4_BYTES 20
 #define UDP_BYTES 8
 #define TCP_BYTES 20
-#define UDP_CHECKSUM_AT 6  /* byte offsets into the headers */
+#define IPV4_TARGET_AT 16  /* byte offsets into the headers */
+#define UDP_CHECKSUM_AT 6
 #define TCP_CHECKSUM_AT 16
 #define FRAME_MAX_BYTES (ETHERNET_BYTES + 65535) /* the largest IPv4 packet */
 

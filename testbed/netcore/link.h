@@ -64,6 +64,8 @@ struct link_counts {
     uint64_t ecn_marked;
     uint64_t trimmed;
     uint64_t consumed; /* taken out by the owner of the source */
+    uint64_t strayed;  /* of those delivered, to a host that they are not addressed to */
+    uint64_t shortened; /* likewise, to the host that they are for, but cut by a switch on their way */
 };
 
 enum link_class { LINK_ALL, LINK_JOB, LINK_CLASSES };

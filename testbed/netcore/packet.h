@@ -20,6 +20,7 @@ enum packet_flag {
     PACKET_PFC = 8,       /* a pause frame of the fabric's own: no link counts or strikes it */
     PACKET_CONGESTED = 16, /* met a queue that marks it: is marked when it leaves the queue */
     PACKET_TRIMMED = 32,  /* did not fit into its queue: is cut to `length` when it leaves the queue */
+    PACKET_SHORT = 64,    /* was trimmed by this queue or by one before */
 };
 
 #define PACKET_NO_INGRESS UINT32_MAX

@@ -1,6 +1,7 @@
 """How much slower than model time an emulation runs, and why."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.errors import UsageError
@@ -24,36 +25,65 @@ class Dilation:
     reasons: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """The longest way among the ranks of a job.
+
+    hops: the links that a packet and its acknowledgement cross together.
+    """
+
+    base_rtt_ns: int
+    hops: int
+
+    @property
+    def switches(self) -> int:
+        """Those passed there and back."""
+        return max(self.hops - 2, 0)
+
+    @property
+    def hidden_ns(self) -> float:
+        """The delays after switches, which may hide what those take."""
+        return self.base_rtt_ns * self.switches / max(self.hops, 1)
+
+    @property
+    def allowed_ns(self) -> float:
+        """How much later than modelled packets may come."""
+        return MOST_ERROR * self.base_rtt_ns
+
+
 def dilate(
-    spec: Spec, prediction: Prediction, hops: int, capabilities: Capabilities, switching: SwitchingKind
+    spec: Spec, hops_per_s: float, journeys: Sequence[Journey], capabilities: Capabilities, switching: SwitchingKind
 ) -> Dilation:
     """`time_dilation` of the spec, or for `auto` the least that keeps load and timing within their limits.
 
     Raises MachineLacks for switches that this machine cannot run.
 
-    hops: the links that a packet and its acknowledgement cross together on the longest path among ranks.
+    hops_per_s: packet-hops a second at dilation 1. journeys: one a job, each of which has to be on time.
     """
     if spec.engine == "simulation":
         return Dilation(1, 1, 1, 1, ("a simulation has a clock of its own",))
     machine = capabilities.through(switching)
     carries = MOST_LOAD * machine.packet_hops_per_s
-    by_load = max(1, math.ceil(prediction.packet_hops_per_s / carries))
-    allowed_ns = MOST_ERROR * prediction.base_rtt_ns
-    by_timing = _least(2 * machine.path_excess_ns, allowed_ns)
-    switches = max(hops - 2, 0)
-    hidden_ns = prediction.base_rtt_ns * switches / max(hops, 1)
-    by_switches = _least(switches * machine.switch_ns, hidden_ns + allowed_ns)
+    by_load = max(1, math.ceil(hops_per_s / carries))
+    shortest = min(journeys, key=lambda journey: journey.base_rtt_ns)
+    by_timing = _least(2 * machine.path_excess_ns, shortest.allowed_ns)
+
+    def asked(journey: Journey) -> int:
+        return _least(journey.switches * machine.switch_ns, journey.hidden_ns + journey.allowed_ns)
+
+    slowest = max(journeys, key=asked)
+    by_switches = asked(slowest)
     load = (
-        f"load asks for {by_load}: {prediction.packet_hops_per_s:,.0f} packet-hops/s predicted, "
+        f"load asks for {by_load}: {hops_per_s:,.0f} packet-hops/s predicted, "
         f"{carries:,.0f} allowed (half of what this machine carries)"
     )
     timing = (
         f"timing asks for {by_timing}: packets there and back come {2 * machine.path_excess_ns / 1000:,.0f} us "
-        f"late, {allowed_ns / 1000:,.1f} us allowed (a tenth of the base RTT)"
+        f"late, {shortest.allowed_ns / 1000:,.1f} us allowed (a tenth of the base RTT)"
     )
     transit = (
-        f"switches ask for {by_switches}: {switches} there and back take {machine.switch_ns / 1000:,.0f} us each, "
-        f"which the delays of the links after them have to hide ({hidden_ns / 1000:,.1f} us)"
+        f"switches ask for {by_switches}: {slowest.switches} there and back take {machine.switch_ns / 1000:,.0f} us "
+        f"each, which the delays of the links after them have to hide ({slowest.hidden_ns / 1000:,.1f} us)"
     )
     reasons = (load, timing) if switching == "native" else (load, timing, transit)
     if spec.time_dilation != "auto":
@@ -70,13 +100,15 @@ def check_range(spec: Spec, graph: Graph, prediction: Prediction, dilation: int)
         raise UsageError(told, hint="slower links or longer delays ask for less; or set time_dilation")
     times = [(link.parameters.delay_ns + link.parameters.jitter_ns, f"delay of {link.name}") for link in graph.links]
     entries: tuple[TrafficSpec | FaultSpec | WorkloadSpec, ...] = (*spec.traffic, *spec.faults)
-    for entry in (*entries, *filter(None, [spec.workload])):
+    jobs = spec.all_jobs.values()
+    for entry in (*entries, *(job.workload for job in jobs if job.workload)):
         named = type(entry).model_fields
         given = {name: getattr(entry, name) for name in named if name.endswith("_ns")}
         times += [(value, f"{entry.kind}: {named[name].alias}") for name, value in given.items() if value]
     factor = min(2.0**63, math.prod(fault.factor or 1 for fault in spec.faults))
-    computed_ns = spec.workload.compute_ns if spec.workload else 0
+    computed_ns = max(job.workload.compute_ns if job.workload else 0 for job in jobs)
     times += [
+        *((job.start_ns, f"jobs: {name}: start") for name, job in spec.all_jobs.items()),
         (spec.limits.stall_ns, "limits: stall"),
         (math.ceil(factor * (prediction.bound_ns + computed_ns)), "an iteration with its faults"),
     ]

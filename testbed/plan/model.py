@@ -11,22 +11,26 @@ from typing import Literal
 
 from testbed.errors import MachineLacks
 from testbed.routing.model import Alternate, Entry, SwitchPlan
-from testbed.spec.model import Spec
+from testbed.spec.model import JobSpec, Spec
 from testbed.topology.graph import Graph
 
 __all__ = [
     "Address",
+    "Aggregation",
     "Alternate",
     "Buffer",
     "Capabilities",
     "Carried",
+    "Child",
     "Datapath",
     "Entry",
+    "JobPlan",
     "LinkDriver",
     "NativeSwitch",
     "Pfc",
     "Plan",
     "Prediction",
+    "Summing",
     "SwitchPlan",
     "Switching",
     "SwitchingKind",
@@ -143,6 +147,56 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class Child:
+    """Who contributes to a switch's sums: a host, or a switch that sums below. `port` is the switch's, towards it."""
+
+    node: str
+    port: int
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Summing:
+    """A switch that adds up for a job. Results come to it at `address`, which is no host's.
+
+    It is child number `index` of `parent`; the root has none.
+    """
+
+    children: tuple[Child, ...]
+    parent: str | None
+    index: int
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """How the network sums up a job: a tree of switches, up which the workers send to the root's address.
+
+    number: of the job, on the wire. ways: each switch of the tree but the root -> its port towards it. switches: those
+    that add up, the root last; the others only route. slots: of the job, which in the switches' pools begin at
+    `first_slot`.
+    """
+
+    job: str
+    number: int
+    root: str
+    ways: Mapping[str, int]
+    switches: Mapping[str, Summing]
+    slots: int
+    first_slot: int
+
+    @property
+    def address(self) -> Address:
+        """Where workers send to."""
+        return self.switches[self.root].address
+
+    def place_of(self, host: str) -> tuple[str, int]:
+        """The switch that takes a worker's packets in, and the worker's index there."""
+        places = {c.node: (name, i) for name, summing in self.switches.items() for i, c in enumerate(summing.children)}
+        return places[host]
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """What the plan expects of the run. Times in model nanoseconds, rates per second of model time.
 
@@ -157,17 +211,51 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
+class JobPlan:
+    """One job, worked out: ranks on hosts that no other job has.
+
+    name: empty where the spec has no `jobs`. seed: of all that is drawn for the job. first: the number of its rank 0
+    among the ranks of all jobs, which are numbered through in the jobs' order.
+    """
+
+    name: str
+    spec: JobSpec
+    seed: int
+    first: int
+    placement: tuple[str, ...]  # rank -> host
+    prediction: Prediction  # of this job alone, without background traffic
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of its ranks among those of all jobs."""
+        return range(self.first, self.first + len(self.placement))
+
+    def called(self, rank: int) -> str:
+        """`rank 3`, or where jobs have names `rank NAME/3`."""
+        return f"rank {self.name}/{rank}" if self.name else f"rank {rank}"
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """A spec, worked out."""
+    """A spec, worked out.
+
+    prediction: of all jobs together, each at one iteration (the longest round trip and bound, the sums of the loads),
+    and in its packet-hops a second of background traffic too.
+    """
 
     spec: Spec
     graph: Graph  # with every directed link's final parameters
     addresses: Mapping[str, Address]
     switches: Mapping[str, SwitchPlan]
     alternates: tuple[Alternate, ...]
-    placement: tuple[str, ...]  # rank -> host
+    jobs: tuple[JobPlan, ...]  # at least one
     switching: Switching
     datapath: Datapath | None  # Open vSwitch's: what the drivers were chosen for; None: native switches
     drivers: tuple[LinkDriver, ...]  # by cable
     dilation: int
     prediction: Prediction
+
+    @property
+    def placement(self) -> tuple[str, ...]:
+        """The host of each rank, the jobs' ranks numbered through."""
+        return tuple(host for job in self.jobs for host in job.placement)

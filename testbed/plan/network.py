@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from testbed.plan.framing import Framing, framing
-from testbed.plan.model import Plan, Switching
+from testbed.plan.model import JobPlan, Plan, Switching
 from testbed.plan.paths import Paths, RankPaths
 from testbed.plan.timing import BITS_NS, base_rtt_ns
 from testbed.spec.model import TransportSpec
@@ -31,15 +31,15 @@ def network_of(ranks: RankPaths, transport: TransportSpec, switching: Switching)
     return path, framing(transport, path)
 
 
-def endpoint_path(plan: Plan) -> Path:
-    """The path that the plan's transport may know of."""
-    return network_of(rank_paths(plan), plan.spec.transport, plan.switching)[0]
+def endpoint_path(plan: Plan, job: JobPlan) -> Path:
+    """The path that a job's transport may know of."""
+    return network_of(rank_paths(plan, job), job.spec.transport, plan.switching)[0]
 
 
-def rank_paths(plan: Plan) -> RankPaths:
-    """The paths between the plan's ranks; where it has none, between all hosts."""
+def rank_paths(plan: Plan, job: JobPlan) -> RankPaths:
+    """The paths between a job's ranks; where it has none, between all hosts."""
     paths = Paths(plan.graph, plan.addresses, plan.switches)
-    return RankPaths(plan.graph, paths, plan.placement or plan.graph.hosts)
+    return RankPaths(plan.graph, paths, job.placement or plan.graph.hosts)
 
 
 def _burst_packets(graph: Graph, mtu_bytes: int) -> int:

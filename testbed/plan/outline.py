@@ -17,7 +17,7 @@ from rich.text import Text
 from testbed.collective.cost import transfer_bytes
 from testbed.collective.schedule import REDUCE, Schedule
 from testbed.plan import messages
-from testbed.plan.model import Buffer, Capabilities, NativeSwitch, Pfc, Plan
+from testbed.plan.model import Buffer, Capabilities, JobPlan, NativeSwitch, Pfc, Plan
 from testbed.plan.planner import explain_dilation
 from testbed.plan.predict import buffers, schedule_of
 from testbed.plan.serial import to_json
@@ -38,19 +38,27 @@ def outline(
         parts.append(_switches(plan))
     if plan.placement:
         parts.append(_placement(plan))
-    if schedule := schedule_of(plan.spec):
-        parts.append(_schedule(plan, schedule))
+    schedules = [(job, schedule_of(job.spec)) for job in plan.jobs]
+    parts += [_schedule(job, schedule) for job, schedule in schedules if schedule]
     return [*parts, _load(plan, machine, measured=measured, runs=runs), *(Text(f"note: {note}") for note in noted)]
 
 
 def as_data(plan: Plan, machine: Capabilities, noted: Sequence[str], *, measured: bool, runs: int) -> dict[str, Any]:
-    """`plan.json`, and beside it what the outline says about the machine, the schedule and the time."""
-    schedule = schedule_of(plan.spec)
+    """`plan.json`, and beside it what the outline says about the machine, the schedules and the time.
+
+    `schedule` is that of the only job, where jobs have no names.
+    """
+    schedules = {job.name: schedule_of(job.spec) for job in plan.jobs}
+    steps = {
+        job.name: _steps(schedule, _buffers(job)) if (schedule := schedules[job.name]) else None for job in plan.jobs
+    }
+    data = to_json(plan)
     return {
-        **to_json(plan),
+        **data,
+        "jobs": [{**job, "schedule": steps[job["name"]]} for job in data["jobs"]],
         "machine": {**asdict(machine), "measured": measured},
         "dilation_reasons": list(explain_dilation(plan, machine).reasons),
-        "schedule": None if schedule is None else _steps(schedule, _buffers(plan)),
+        "schedule": steps.get(""),
         "runs": runs,
         "wall_s": wall_s(plan) * runs,
         "notes": list(noted),
@@ -59,10 +67,12 @@ def as_data(plan: Plan, machine: Capabilities, noted: Sequence[str], *, measured
 
 def wall_s(plan: Plan) -> float:
     """Real time of one run's iterations at the bound, warm-up too; the least it takes, besides set-up."""
-    work = plan.spec.workload
-    if work is None:
-        return 0.0
-    return (work.warmup + work.iterations) * (plan.prediction.bound_ns + work.compute_ns) * plan.dilation / _NS
+    times = [0]
+    for job in plan.jobs:
+        if work := job.spec.workload:
+            iterations = work.warmup + work.iterations
+            times.append(job.spec.start_ns + iterations * (job.prediction.bound_ns + work.compute_ns))
+    return max(times) * plan.dilation / _NS
 
 
 def link_kinds(plan: Plan) -> dict[str, list[int]]:
@@ -83,7 +93,7 @@ def _head(plan: Plan, runs: int) -> RenderableType:
     text.append(
         f"\n{len(graph.hosts)} hosts, {len(graph.switches)} switches{f' ({switches})' if switches else ''}, "
         f"{len(plan.drivers)} cables; switches: {_forwarders(plan)}, routing: {spec.routing.kind}, "
-        f"transport: {spec.transport.kind}"
+        f"transport: {', '.join(dict.fromkeys(job.spec.transport.kind for job in plan.jobs))}"
     )
     if runs > 1:
         text.append(f"\nthe first of {runs} runs (sweep and repeats); the others differ in what is swept")
@@ -167,17 +177,18 @@ def _by_tier(plan: Plan) -> dict[str, list[str]]:
 
 def _placement(plan: Plan) -> RenderableType:
     table = _table("rank", "host", "address", "switch")
-    for rank, host in list(enumerate(plan.placement))[:_MOST_RANKS]:
-        table.add_row(str(rank), host, plan.addresses[host].ip, plan.graph.edge_switch(host))
+    placed = [(job.called(rank), host) for job in plan.jobs for rank, host in enumerate(job.placement)]
+    for called, host in placed[:_MOST_RANKS]:
+        table.add_row(called.removeprefix("rank "), host, plan.addresses[host].ip, plan.graph.edge_switch(host))
     _say_rest(table, len(plan.placement), _MOST_RANKS)
     return _titled("ranks", table)
 
 
-def _schedule(plan: Plan, schedule: Schedule) -> RenderableType:
-    rows = _steps(schedule, _buffers(plan))
+def _schedule(job: JobPlan, schedule: Schedule) -> RenderableType:
+    rows = _steps(schedule, _buffers(job))
     total = sum(row["bytes"] * (row["last"] - row["first"] + 1) for row in rows)
     title = (
-        f"{schedule.collective} by {schedule.algorithm}: {schedule.ranks} ranks, {schedule.steps} steps, "
+        f"{_of(job)}{schedule.collective} by {schedule.algorithm}: {schedule.ranks} ranks, {schedule.steps} steps, "
         f"{schedule.chunks} chunks, {_amount(total)} in all"
     )
     table = _table("steps", "op", "messages a step", "bytes a step", "largest message")
@@ -192,11 +203,13 @@ def _load(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> Re
     p, dilation = plan.prediction, explain_dilation(plan, machine)
     table = _table("what", "model time", "remark", header=False)
     table.add_row("base RTT", _time(p.base_rtt_ns), "longest among ranks: a full packet there, its ACK back")
-    if p.bound_ns:
-        table.add_row("bound of an iteration", _time(p.bound_ns), "no network of these links can be faster")
-        table.add_row(
-            "packets of an iteration", f"{p.packets_per_iteration:,}", f"{p.packet_hops_per_iteration:,} packet-hops"
-        )
+    for job in plan.jobs:
+        alone = job.prediction
+        if alone.bound_ns:
+            hops = f"{alone.packet_hops_per_iteration:,} packet-hops"
+            bound = f"{_of(job)}bound of an iteration"
+            table.add_row(bound, _time(alone.bound_ns), "no network of these links can be faster")
+            table.add_row(f"{_of(job)}packets of an iteration", f"{alone.packets_per_iteration:,}", hops)
     known = "measured" if measured else "assumed; `testbed doctor` measures it"
     if plan.spec.engine == "emulation":
         carries = machine.through(plan.switching.kind).packet_hops_per_s
@@ -204,10 +217,10 @@ def _load(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> Re
         table.add_row("packet-hops a second", f"{p.packet_hops_per_s:,.0f}", carried)
     for i, reason in enumerate(dilation.reasons):
         table.add_row("time dilation" if i == 0 else "", str(dilation.value) if i == 0 else "", reason)
-    if plan.spec.workload is not None and p.bound_ns:
+    if p.bound_ns:
         seconds = wall_s(plan) * runs
         of = f"{runs} runs of " if runs > 1 else ""
-        iterations = plan.spec.workload.warmup + plan.spec.workload.iterations
+        iterations = max(work.warmup + work.iterations for job in plan.jobs if (work := job.spec.workload))
         table.add_row("wall time", f"{seconds:.1f} s", f"{of}{iterations} iterations at the bound, besides set-up")
     return _titled("load and time", table)
 
@@ -233,8 +246,12 @@ def _steps(schedule: Schedule, work: Sequence[messages.Buffer]) -> list[dict[str
     return found
 
 
-def _buffers(plan: Plan) -> list[messages.Buffer]:
-    return buffers(plan.spec.workload) if plan.spec.workload else []
+def _buffers(job: JobPlan) -> list[messages.Buffer]:
+    return buffers(job.spec.workload) if job.spec.workload else []
+
+
+def _of(job: JobPlan) -> str:
+    return f"job {job.name}: " if job.name else ""
 
 
 def _time(ns: int) -> str:

@@ -1,18 +1,19 @@
 """From a spec and what the machine has to the plan, touching nothing."""
 
 from testbed.errors import MachineLacks
-from testbed.plan.dilation import Dilation, check_range, dilate
+from testbed.plan.dilation import Dilation, Journey, check_range, dilate
 from testbed.plan.drivers import datapath_of, drivers
 from testbed.plan.failures import failing_sets
-from testbed.plan.model import Address, Capabilities, Carried, Plan
+from testbed.plan.model import Address, Capabilities, Carried, JobPlan, Plan, Switching
 from testbed.plan.network import rank_paths
 from testbed.plan.paths import Paths, RankPaths
-from testbed.plan.placement import place
-from testbed.plan.predict import predict, schedule_of
+from testbed.plan.placement import place_jobs
+from testbed.plan.predict import predict, predict_all
 from testbed.plan.switching import switching_of
 from testbed.plan.timing import longest_hops
 from testbed.routing import Router, assign
 from testbed.spec.model import Spec
+from testbed.streams import derive
 from testbed.topology import build
 from testbed.topology.graph import Graph
 from testbed.topology.links import apply_links
@@ -45,10 +46,12 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
     router = Router(graph, addressing, spec.routing.kind, spec.seed)
     switches = router.switches()
     addresses = {host: Address(ip, mac(i)) for i, (host, ip) in enumerate(addressing.hosts.items())}
-    placement = place(spec.workers, graph, spec.seed) if spec.workers else ()
-    ranks = RankPaths(graph, Paths(graph, addresses, switches), placement or graph.hosts)
-    prediction = predict(spec, ranks, schedule_of(spec), switching)
-    dilation = dilate(spec, prediction, longest_hops(ranks), capabilities, switching.kind).value
+    paths = Paths(graph, addresses, switches)
+    jobs = _jobs(spec, graph, paths, switching)
+    everyone = RankPaths(graph, paths, graph.hosts)
+    prediction = predict_all([job.prediction for job in jobs], spec.traffic, everyone, switching)
+    journeys = [_journey(job, RankPaths(graph, paths, job.placement or graph.hosts)) for job in jobs]
+    dilation = dilate(spec, prediction.packet_hops_per_s, journeys, capabilities, switching.kind).value
     check_range(spec, graph, prediction, dilation)
     core = router.core_cables()
     failing = [frozenset([cable]) for cable in core]
@@ -60,7 +63,7 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
         addresses=addresses,
         switches=switches,
         alternates=tuple(router.alternates(dict.fromkeys(cables for cables in failing if cables))),
-        placement=placement,
+        jobs=jobs,
         switching=switching,
         datapath=datapath,
         drivers=drivers(spec, graph, datapath, capabilities),
@@ -71,12 +74,33 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
 
 def explain_dilation(plan: Plan, capabilities: Capabilities) -> Dilation:
     """The plan's dilation with its reasons."""
-    return dilate(plan.spec, plan.prediction, longest_hops(rank_paths(plan)), capabilities, plan.switching.kind)
+    journeys = [_journey(job, rank_paths(plan, job)) for job in plan.jobs]
+    return dilate(plan.spec, plan.prediction.packet_hops_per_s, journeys, capabilities, plan.switching.kind)
 
 
 def network_graph(spec: Spec) -> Graph:
     """The spec's topology with its links' parameters; raises TopologyError or SelectError."""
     return apply_links(build(spec.topology), spec.links)
+
+
+def job_seed(seed: int, name: str) -> int:
+    """What a job's draws come from: the run's seed, or 63 bits that are each named job's own."""
+    return derive(seed, "job", name) >> 1 if name else seed
+
+
+def _jobs(spec: Spec, graph: Graph, paths: Paths, switching: Switching) -> tuple[JobPlan, ...]:
+    seeds = {name: job_seed(spec.seed, name) for name in spec.all_jobs}
+    placed = place_jobs({name: job.workers for name, job in spec.all_jobs.items()}, graph, seeds)
+    jobs: list[JobPlan] = []
+    for name, job in spec.all_jobs.items():
+        prediction = predict(job, RankPaths(graph, paths, placed[name] or graph.hosts), switching)
+        first = sum(len(before.placement) for before in jobs)
+        jobs.append(JobPlan(name, job, seeds[name], first, placed[name], prediction))
+    return tuple(jobs)
+
+
+def _journey(job: JobPlan, ranks: RankPaths) -> Journey:
+    return Journey(job.prediction.base_rtt_ns, longest_hops(ranks))
 
 
 def mac(host: int) -> str:

@@ -10,7 +10,7 @@ from testbed.plan.messages import Buffer, messages
 from testbed.plan.model import Prediction, Switching, SwitchingKind
 from testbed.plan.network import network_of
 from testbed.plan.paths import RankPaths
-from testbed.spec.model import Spec, TrafficSpec, WorkloadSpec
+from testbed.spec.model import JobSpec, TrafficSpec, WorkloadSpec
 from testbed.training import buffer_elements
 from testbed.wire.ethernet import ETHERNET_BYTES, UDP_WIRE_BYTES, WIRE_BYTES
 
@@ -19,12 +19,12 @@ _HOST_LINKS = 2  # of a path: the sender's and the receiver's
 _NS = 10**9
 
 
-def schedule_of(spec: Spec) -> Schedule | None:
-    """The schedule of the spec's workload; None for a command, or where nothing runs. Raises UsageError."""
-    if spec.workload is None or spec.workers is None or spec.workload.kind != "collective":
+def schedule_of(job: JobSpec) -> Schedule | None:
+    """The schedule of a job's workload; None for a command, or where nothing runs. Raises UsageError."""
+    if job.workload is None or job.workers is None or job.workload.kind != "collective":
         return None
-    work = spec.workload
-    return collective.generate(work.collective, work.algorithm, spec.workers.count, work.root)
+    work = job.workload
+    return collective.generate(work.collective, work.algorithm, job.workers.count, work.root)
 
 
 def buffers(workload: WorkloadSpec) -> list[Buffer]:
@@ -35,20 +35,35 @@ def buffers(workload: WorkloadSpec) -> list[Buffer]:
     return [(elements, element_bytes) for elements in buffer_elements(workload.gradients)]
 
 
-def predict(spec: Spec, ranks: RankPaths, schedule: Schedule | None, switching: Switching) -> Prediction:
-    """The prediction. A command is taken to send full packets at its NIC's rate, to all other ranks alike."""
-    path, framing = network_of(ranks, spec.transport, switching)
+def predict(job: JobSpec, ranks: RankPaths, switching: Switching) -> Prediction:
+    """Of one job alone. A command is taken to send full packets at its NIC's rate, to all other ranks alike."""
+    path, framing = network_of(ranks, job.transport, switching)
     load = _Load(ranks, switching.kind)
     packets, hops, bound, rate = 0, 0, 0, 0.0
-    if schedule is not None and spec.workload is not None:
-        work = buffers(spec.workload)
+    schedule = schedule_of(job)
+    if schedule is not None and job.workload is not None:
+        work = buffers(job.workload)
         packets, hops = load.of_schedule(schedule, work, framing)
         bound = bound_ns(ranks, framing, schedule, work)
         rate = hops * _NS / bound if bound else 0.0
-    elif spec.workload is not None:
+    elif job.workload is not None:
         rate = sum(load.of_nic(rank) for rank in range(len(ranks.placement)))
-    rate += sum(load.of_background(traffic) for traffic in spec.traffic)
     return Prediction(path.base_rtt_ns, bound, packets, hops, rate)
+
+
+def predict_all(
+    jobs: Sequence[Prediction], traffic: Sequence[TrafficSpec], ranks: RankPaths, switching: Switching
+) -> Prediction:
+    """Of all jobs together, with the background traffic; `ranks`: any."""
+    load = _Load(ranks, switching.kind)
+    return Prediction(
+        base_rtt_ns=max(job.base_rtt_ns for job in jobs),
+        bound_ns=max(job.bound_ns for job in jobs),
+        packets_per_iteration=sum(job.packets_per_iteration for job in jobs),
+        packet_hops_per_iteration=sum(job.packet_hops_per_iteration for job in jobs),
+        packet_hops_per_s=sum(job.packet_hops_per_s for job in jobs)
+        + sum(load.of_background(each) for each in traffic),
+    )
 
 
 class _Load:

@@ -1,7 +1,7 @@
 """A plan as JSON (`plan.json`) and back, without loss.
 
 Link parameters, which most links share, are listed once in `link_parameters`; a link names them by their place there.
-All else stands as in `testbed.plan.model`, by the same names.
+A job's own part of the spec stands there. All else stands as in `testbed.plan.model`, by the same names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,6 +14,7 @@ from testbed.plan.model import (
     Alternate,
     Buffer,
     Entry,
+    JobPlan,
     NativeSwitch,
     Pfc,
     Plan,
@@ -65,6 +66,16 @@ def to_json(plan: Plan) -> dict[str, Any]:
             for alternate in plan.alternates
         ],
         "placement": list(plan.placement),
+        "jobs": [
+            {
+                "name": job.name,
+                "seed": job.seed,
+                "first": job.first,
+                "placement": list(job.placement),
+                "prediction": asdict(job.prediction),
+            }
+            for job in plan.jobs
+        ],
         "switching": {
             "kind": plan.switching.kind,
             "controller": plan.switching.controller,
@@ -81,8 +92,9 @@ def from_json(data: Mapping[str, Any]) -> Plan:
     """The plan that `to_json` wrote; raises UsageError for another schema."""
     if data.get("schema") != SCHEMA:
         raise UsageError(f"a plan of schema {data.get('schema')!r}", hint=f"this Testbed reads schema {SCHEMA}")
+    spec = Spec.model_validate(_with_units(data["spec"]))
     return Plan(
-        spec=Spec.model_validate(_with_units(data["spec"])),
+        spec=spec,
         graph=_graph(data["graph"]),
         addresses={host: Address(**address) for host, address in data["addresses"].items()},
         switches={
@@ -96,7 +108,7 @@ def from_json(data: Mapping[str, Any]) -> Plan:
             )
             for alternate in data["alternates"]
         ),
-        placement=tuple(data["placement"]),
+        jobs=tuple(_job(job, spec) for job in data["jobs"]),
         switching=_switching(data["switching"]),
         datapath=data["datapath"],
         drivers=tuple(data["drivers"]),
@@ -111,6 +123,17 @@ def _entries(entries: Iterable[Entry]) -> list[dict[str, Any]]:
 
 def _read_entries(entries: Iterable[Mapping[str, Any]]) -> tuple[Entry, ...]:
     return tuple(Entry(entry["prefix"], entry["kind"], tuple(entry["ports"])) for entry in entries)
+
+
+def _job(data: Mapping[str, Any], spec: Spec) -> JobPlan:
+    return JobPlan(
+        name=data["name"],
+        spec=spec.all_jobs[data["name"]],
+        seed=data["seed"],
+        first=data["first"],
+        placement=tuple(data["placement"]),
+        prediction=Prediction(**data["prediction"]),
+    )
 
 
 def _switching(data: Mapping[str, Any]) -> Switching:

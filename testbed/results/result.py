@@ -169,13 +169,9 @@ def _scaled(bps: int | None, factor: float | None) -> int | None:
 
 
 def _required_ranks(spec: Spec, measured: Sequence[IterationRow], ranks: int | None) -> frozenset[int]:
-    everyone = frozenset(range(ranks)) if ranks else frozenset(row.rank for row in measured)
-    killed: set[int] = set()
-    for worker in (fault.worker for fault in spec.faults if fault.kind == "kill"):
-        if worker == "all":
-            return frozenset()
-        killed.update((worker,) if isinstance(worker, int) else worker or ())
-    return everyone - killed
+    everyone = range(ranks) if ranks else {row.rank for row in measured}
+    kills = [fault for fault in spec.faults if fault.kind == "kill"]
+    return frozenset(rank for rank in everyone if not any(fault.strikes("", rank) for fault in kills))
 
 
 def _timeouts(rows: Sequence[IterationRow]) -> int | None:

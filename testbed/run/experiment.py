@@ -148,7 +148,7 @@ def _run_point(point: Point, capabilities: Capabilities, place: Path, progress: 
                 directory.write_spec(resolved_text(spec))
                 directory.write_environment(describe_environment(environ))
                 plan = make_plan(spec, capabilities)
-                directory.write_spec(resolved_text(spec, written(spec.transport, endpoint_path(plan))))
+                directory.write_spec(resolved_text(spec, written(spec.transport, endpoint_path(plan, plan.jobs[0]))))
                 directory.write_plan(to_json(plan))
                 directory.write_result(_result(point, plan, samples, state.run_id))
                 samples, error = EmulatedRun(plan, directory, state, progress).run()

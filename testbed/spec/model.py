@@ -191,11 +191,26 @@ class TrafficSpec(Section):
     stop_ns: Instant | None = Field(default=None, alias="stop")
 
 
+class JobSpec(Section):
+    """One of several jobs: ranks on hosts of their own, what they run, over what, and when it begins.
+
+    start: when the job's first measured iteration is released; zero is one instant for all jobs.
+    """
+
+    workers: WorkersSpec | None = None
+    transport: TransportSpec = TransportSpec()
+    workload: WorkloadSpec | None = None
+    start_ns: Nanoseconds = Field(default=0, alias="start")
+
+
+Worker = Whole | str  # a rank, `JOB/RANK`, `JOB/all` or `all`
+
+
 class FaultSpec(Section):
     """A fault; which keys go with which kind is in `testbed.spec.network_checks`."""
 
     kind: Literal["stall", "slow", "kill", "link-down", "link-set"]
-    worker: Whole | tuple[Whole, ...] | Literal["all"] | None = None
+    worker: Worker | tuple[Worker, ...] | None = None
     select: str | tuple[str, ...] | None = None
     at_ns: Instant | None = Field(default=None, alias="at")
     for_ns: Nanoseconds | None = Field(default=None, alias="for")
@@ -211,6 +226,18 @@ class FaultSpec(Section):
     loss: Loss | None = None
     duplicate: Fraction | None = None
     corrupt: Fraction | None = None
+
+    @property
+    def workers(self) -> tuple[int | str, ...]:
+        """What `worker` names, one by one."""
+        if self.worker is None:
+            return ()
+        return self.worker if isinstance(self.worker, tuple) else (self.worker,)
+
+    def strikes(self, job: str, rank: int) -> bool:
+        """Whether it befalls a rank of a job (of no name, where the spec has no `jobs`)."""
+        names = {"all", f"{job}/{rank}", f"{job}/all"} if job else {"all", rank}
+        return not names.isdisjoint(self.workers)
 
 
 class CaptureSpec(Section):
@@ -248,6 +275,7 @@ class Spec(Section):
     workers: WorkersSpec | None = None
     transport: TransportSpec = TransportSpec()
     workload: WorkloadSpec | None = None
+    jobs: dict[str, JobSpec] | None = None
     traffic: tuple[TrafficSpec, ...] = ()
     faults: tuple[FaultSpec, ...] = ()
     capture: CaptureSpec | None = None
@@ -255,3 +283,9 @@ class Spec(Section):
     repeat: Whole = Field(default=1, ge=1)
     sweep: dict[str, Any] | tuple[dict[str, Any], ...] | None = None
     expect: tuple[ExpectSpec, ...] = ()
+
+    @property
+    def all_jobs(self) -> dict[str, JobSpec]:
+        """The jobs by name, in order. Without `jobs` there is one with no name, and perhaps without ranks or work."""
+        alone = JobSpec(workers=self.workers, transport=self.transport, workload=self.workload)
+        return self.jobs or {"": alone}

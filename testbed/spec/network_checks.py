@@ -8,7 +8,7 @@ from typing import TypeVar
 from testbed.spec.document import Step
 from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
-from testbed.spec.model import FaultSpec, LinkSpec, Spec, TrafficSpec
+from testbed.spec.model import FaultSpec, LinkSpec, Spec, TrafficSpec, Worker
 from testbed.spec.words import fields
 from testbed.suggest import closest
 from testbed.topology import build
@@ -16,12 +16,13 @@ from testbed.topology.graph import Graph, LinkParameters
 from testbed.topology.links import apply_links, changes
 from testbed.topology.parameters import TopologyError
 from testbed.topology.select import SelectError, select, select_switches
-from testbed.units import format_duration
+from testbed.units import format_duration, shown
 from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES, IPV4_BYTES, UDP_BYTES
 
 MTU_BYTES = range(256, 65_536)
 _MOST_FACTOR = 1_000_000
 _NOT_BEFORE = "is before the release of the first measured iteration, which is not supported yet"
+_RANK_OF_JOB = re.compile(r"(?P<job>[^/]+)/(?P<rank>all|0|[1-9][0-9]{0,9})")
 _MEANT = re.compile(r"did you mean ([^?]+)\?")
 _SELECTORS = ("all", "host", "core")
 _Selected = TypeVar("_Selected", int, str)
@@ -285,7 +286,7 @@ def _check_fault(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None
         add((*path, "at"), _NOT_BEFORE)
     if fault.select is not None:
         _check_change(net, path, fault, net.select((*path, "select"), fault.select))
-    _check_workers(net, (*path, "worker"), fault.worker)
+    _check_workers(net, (*path, "worker"), fault)
     _check_link(net, path, fault)
 
 
@@ -303,22 +304,52 @@ def _check_change(net: Network, path: tuple[Step, ...], fault: FaultSpec, links:
         net.findings.add(where, message, suggestion)
 
 
-def _check_workers(net: Network, path: tuple[Step, ...], worker: int | tuple[int, ...] | str | None) -> None:
-    if worker is None or net.findings.incomplete("workers"):
-        return
-    if net.spec.workers is None:
-        net.findings.add(path, "there are no workers")
-        return
-    last = net.spec.workers.count - 1
-    ranks = worker if isinstance(worker, tuple) else () if isinstance(worker, str) else (worker,)
-    for index, rank in enumerate(ranks):
-        if not 0 <= rank <= last:
-            where = (*path, index) if isinstance(worker, tuple) else path
-            net.findings.add(
-                where, f"there is no worker {rank}: ranks are 0 to {last}", str(last) if rank == last + 1 else ""
-            )
-    if worker == ():
+def _check_workers(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None:
+    if fault.worker == ():
         net.findings.add(path, "names no worker")
+    for index, worker in enumerate(fault.workers):
+        _check_worker(net, (*path, index) if isinstance(fault.worker, tuple) else path, worker)
+
+
+def _check_worker(net: Network, path: tuple[Step, ...], worker: Worker) -> None:
+    jobs, add = net.spec.all_jobs, net.findings.add
+    some = next(iter(jobs))
+    called, rank = _rank_of_job(worker) if some and isinstance(worker, str) else ("", worker)
+    if worker == "all":
+        called = some
+    if called not in jobs:
+        if isinstance(worker, int):
+            add(path, f"is {worker}, and jobs have ranks of their own: write JOB/RANK or JOB/all", f"{some}/{worker}")
+        elif not called:
+            add(
+                path,
+                f"{worker!r} is no rank of a job: write JOB/RANK or JOB/all, e.g. {some}/0",
+                closest(worker, ["all"]),
+            )
+        elif not net.findings.incomplete(f"jobs.{called}"):
+            near = closest(called, jobs)
+            add(path, f"no job is called {called!r}: there are {listed(list(jobs))}", f"{near}/{rank}" if near else "")
+        return
+    workers = jobs[called].workers
+    if net.findings.incomplete(f"jobs.{called}.workers" if called else "workers"):
+        return
+    last = workers.count - 1 if workers else 0
+    if workers is None:
+        add(path, "there are no workers")
+    elif isinstance(rank, int) and not 0 <= rank <= last:
+        nearest = f"{called}/{last}" if called else str(last)
+        of = f" of job {called}" if called else ""
+        add(path, f"there is no worker {rank}{of}: ranks are 0 to {last}", nearest if rank == last + 1 else "")
+    elif isinstance(rank, str) and rank != "all":
+        add(path, f"{shown(rank)} is not all or a whole number", closest(rank, ["all"]))
+
+
+def _rank_of_job(worker: str) -> tuple[str, Worker]:
+    """The job that `JOB/RANK` or `JOB/all` names, empty where it is neither, and the rank in it."""
+    match = _RANK_OF_JOB.fullmatch(worker)
+    if match is None:
+        return "", worker
+    return match["job"], "all" if match["rank"] == "all" else int(match["rank"])
 
 
 def _given(section: TrafficSpec | FaultSpec) -> set[str]:

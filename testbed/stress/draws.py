@@ -26,7 +26,7 @@ class TimedFault:
 
     at_ns: int
     kind: Literal["kill", "link-down", "link-up", "link-set"]
-    workers: tuple[int, ...] = ()  # kill
+    workers: tuple[int, ...] = ()  # kill; the jobs' ranks numbered through
     cables: tuple[int, ...] = ()  # link-down, link-up
     parameters: Mapping[int, LinkParameters] = field(default_factory=dict)  # link-set: by directed link, all of them
 
@@ -53,27 +53,35 @@ class Flow:
 
 
 def stall_ns(
-    faults: Sequence[FaultSpec], seed: int, *, rank: int, iteration: int, step: int | None, uncongested_ns: int
+    faults: Sequence[FaultSpec],
+    seed: int,
+    *,
+    job: str = "",
+    rank: int,
+    iteration: int,
+    step: int | None,
+    uncongested_ns: int,
 ) -> int:
-    """How long `rank` stalls before a step, or (step None) before the iteration; 0 mostly.
+    """How long a rank stalls before a step, or (step None) before the iteration; 0 mostly.
 
-    uncongested_ns: what that step or iteration takes alone on the network, of which a stall by `factor` is a multiple.
+    seed: its job's. uncongested_ns: what that step or iteration takes alone on the network, of which a stall by
+    `factor` is a multiple.
     """
     of, total_ns = "iteration" if step is None else "step", 0
     stalls = [fault for fault in faults if fault.kind == "stall"]
     for number, fault in enumerate(stalls):
-        if (fault.of or "iteration") == of and _strikes(fault, rank):
+        if (fault.of or "iteration") == of and fault.strikes(job, rank):
             draw = derive(seed, "stall", number, rank, iteration, *(() if step is None else (step,)))
             if Fraction(draw, _DRAWS) < (fault.probability or 0):
                 total_ns += fault.for_ns if fault.for_ns is not None else round((fault.factor or 0) * uncongested_ns)
     return total_ns
 
 
-def slow_factor(faults: Sequence[FaultSpec], rank: int) -> float:
-    """How many times longer `rank` computes than the others."""
+def slow_factor(faults: Sequence[FaultSpec], rank: int, job: str = "") -> float:
+    """How many times longer a rank computes than the others."""
     factor = 1.0
     for fault in faults:
-        if fault.kind == "slow" and _strikes(fault, rank):
+        if fault.kind == "slow" and fault.strikes(job, rank):
             factor *= fault.factor or 1.0
     return factor
 
@@ -82,9 +90,7 @@ def timeline(plan: Plan) -> tuple[TimedFault, ...]:
     """The spec's faults that happen at an instant, in order of time."""
     faults = plan.spec.faults
     kills = [
-        TimedFault(fault.at_ns or 0, "kill", workers=_workers(fault, len(plan.placement)))
-        for fault in faults
-        if fault.kind == "kill"
+        TimedFault(fault.at_ns or 0, "kill", workers=_struck(fault, plan)) for fault in faults if fault.kind == "kill"
     ]
     timed = [*kills, *_downs(faults, plan.graph), *_sets(faults, plan.graph)]
     return tuple(sorted(timed, key=lambda fault: fault.at_ns))
@@ -113,14 +119,10 @@ def flows(traffic: Sequence[TrafficSpec], seed: int) -> tuple[Flow, ...]:
     return tuple(made)
 
 
-def _workers(fault: FaultSpec, ranks: int) -> tuple[int, ...]:
-    return tuple(rank for rank in range(ranks) if _strikes(fault, rank))
-
-
-def _strikes(fault: FaultSpec, rank: int) -> bool:
-    if isinstance(fault.worker, tuple):
-        return rank in fault.worker
-    return fault.worker in ("all", rank)
+def _struck(fault: FaultSpec, plan: Plan) -> tuple[int, ...]:
+    return tuple(
+        number for job in plan.jobs for rank, number in enumerate(job.numbers) if fault.strikes(job.name, rank)
+    )
 
 
 def _downs(faults: Sequence[FaultSpec], graph: Graph) -> list[TimedFault]:

@@ -26,11 +26,12 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         plan = from_json(json.loads(arguments.plan.read_text()))
-        shared = share(plan, arguments.control.parent.name, ModelClock(time.monotonic_ns(), plan.dilation))
+        clock = ModelClock(time.monotonic_ns(), plan.dilation)
+        jobs = [share(plan, job, arguments.control.parent.name, clock) for job in plan.jobs]
     except TestbedError as error:
         print(f"worker: {error.message}", file=sys.stderr)
         return error.exit_status
-    return run_ranks(shared, arguments.control, {int(rank): name for rank, name in arguments.namespaces.items()})
+    return run_ranks(jobs, arguments.control, {int(rank): name for rank, name in arguments.namespaces.items()})
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from testbed import transport
 from testbed.collective.program import program
 from testbed.collective.schedule import Schedule
 from testbed.errors import UsageError
-from testbed.plan.model import Plan
+from testbed.plan.model import JobPlan, Plan
 from testbed.plan.network import endpoint_path
 from testbed.plan.predict import buffers, schedule_of
 from testbed.run.channel import Channel
@@ -27,9 +27,10 @@ from testbed.worker.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the ranks of a run share. `run` is its id, for the user's own program."""
+    """What the ranks of a job share. `run` is the run's id, for the user's own program."""
 
     plan: Plan
+    job: JobPlan
     run: str
     clock: ModelClock
     path: Path
@@ -40,33 +41,34 @@ class Shared:
     sources: tuple[GradientSource, ...]  # by rank
 
 
-def share(plan: Plan, run: str, clock: ModelClock) -> Shared:
-    """Do once what would cost every rank the same; raises UsageError if the plan has no workload."""
-    workload = plan.spec.workload
+def share(plan: Plan, job: JobPlan, run: str, clock: ModelClock) -> Shared:
+    """Do once what would cost every rank the same; raises UsageError if the job has no workload."""
+    workload = job.spec.workload
     if workload is None:
         raise UsageError("the plan has no workload")
-    ranks = len(plan.placement)
-    schedule = schedule_of(plan.spec)
+    ranks = len(job.placement)
+    schedule = schedule_of(job.spec)
     layers = tuple(elements for elements, _ in buffers(workload)) if schedule else ()
     return Shared(
         plan=plan,
+        job=job,
         run=run,
         clock=clock,
-        path=endpoint_path(plan),
-        addresses=tuple(plan.addresses[host].ip for host in plan.placement),
+        path=endpoint_path(plan, job),
+        addresses=tuple(plan.addresses[host].ip for host in job.placement),
         schedule=schedule,
         layers=layers,
         inputs=SharedInputs(ranks, sum(layers), workload.dtype),
-        sources=tuple(_source(plan, workload, rank) for rank in range(ranks)) if schedule else (),
+        sources=tuple(_source(job, workload, rank) for rank in range(ranks)) if schedule else (),
     )
 
 
-def _source(plan: Plan, workload: WorkloadSpec, rank: int) -> GradientSource:
+def _source(job: JobPlan, workload: WorkloadSpec, rank: int) -> GradientSource:
     return gradient_source(
         workload.gradients,
         rank=rank,
-        ranks=len(plan.placement),
-        seed=plan.spec.seed,
+        ranks=len(job.placement),
+        seed=job.seed,
         dtype=workload.dtype,
         size_bytes=workload.size_bytes,
     )
@@ -84,23 +86,25 @@ class Sockets:
         self.prober = Prober(rank, shared.addresses, shared.path.max_burst_packets, shared.clock)
 
     def _driver(self) -> Driver:
-        shared, spec = self.shared, self.shared.plan.spec
-        make = transport.find(spec.transport.kind).make
+        shared, job = self.shared, self.shared.job
+        make = transport.find(job.spec.transport.kind).make
         if make is None:
             peers = {operation.peer for program in self.programs for operation in program.operations}
             return TcpCarrier(self.rank, shared.addresses, peers)
         peers_of = transport.queue_pairs(len(shared.addresses))
-        settings = transport.settle(spec.transport, shared.path)
-        endpoint = make(shared.path, self.rank, peers_of, settings, spec.seed)
+        settings = transport.settle(job.spec.transport, shared.path)
+        endpoint = make(shared.path, self.rank, peers_of, settings, job.seed)
         return Nic(self.rank, shared.addresses, endpoint, shared.path, shared.clock)
 
     def serve(self, channel: Channel) -> None:
         """Serve the run and the other ranks until the run says `exit` or goes away."""
-        shared, rank, workload = self.shared, self.rank, self.shared.plan.spec.workload
+        shared, rank, workload = self.shared, self.rank, self.shared.job.spec.workload
         assert workload
         loop = Loop(shared.clock.monotonic)
         if self.driver and shared.schedule:
-            work = Workload(shared.plan, workload, shared.sources[rank], shared.schedule.steps, rank)
+            work = Workload(
+                shared.plan.spec.faults, shared.job, workload, shared.sources[rank], shared.schedule.steps, rank
+            )
             loop.add(
                 Rank(
                     rank,

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.plan.model import Plan
-from testbed.spec.model import WorkloadSpec
+from testbed.plan.model import JobPlan
+from testbed.spec.model import FaultSpec, WorkloadSpec
 from testbed.stress.draws import slow_factor, stall_ns
 from testbed.training.source import GradientSource
 from testbed.worker.verify import verify
@@ -16,10 +16,22 @@ Numbers = npt.NDArray[Any]
 
 
 class Workload:
-    """The collective workload of `rank`. Iterations are counted through, warm-up included; times are model time."""
+    """The collective workload of a job's `rank`.
 
-    def __init__(self, plan: Plan, workload: WorkloadSpec, source: GradientSource, steps: int, rank: int) -> None:
-        self._plan = plan
+    Iterations are counted through, warm-up included; times are model time.
+    """
+
+    def __init__(
+        self,
+        faults: Sequence[FaultSpec],
+        job: JobPlan,
+        workload: WorkloadSpec,
+        source: GradientSource,
+        steps: int,
+        rank: int,
+    ) -> None:
+        self._faults = faults
+        self._job = job
         self._workload = workload
         self._source = source
         self._steps = steps
@@ -35,21 +47,16 @@ class Workload:
 
     def compute_ns(self, iteration: int) -> int:
         """How long this rank computes, or stalls, between the release and the beginning of its collective."""
-        faults, seed = self._plan.spec.faults, self._plan.spec.seed
-        bound_ns = self._plan.prediction.bound_ns
-        stall = stall_ns(faults, seed, rank=self._rank, iteration=iteration, step=None, uncongested_ns=bound_ns)
-        return round(self._workload.compute_ns * slow_factor(faults, self._rank)) + stall
+        bound_ns = self._job.prediction.bound_ns
+        factor = slow_factor(self._faults, self._rank, self._job.name)
+        return round(self._workload.compute_ns * factor) + self._stall_ns(iteration, None, bound_ns)
 
     def step_delays(self, iteration: int) -> dict[int, int]:
         """Step -> how long this rank stalls before it sends in that step."""
-        faults, seed = self._plan.spec.faults, self._plan.spec.seed
-        if not any(fault.kind == "stall" and fault.of == "step" for fault in faults):
+        if not any(fault.kind == "stall" and fault.of == "step" for fault in self._faults):
             return {}
-        step_ns = self._plan.prediction.bound_ns // max(1, self._steps)
-        stalls = {
-            step: stall_ns(faults, seed, rank=self._rank, iteration=iteration, step=step, uncongested_ns=step_ns)
-            for step in range(self._steps)
-        }
+        step_ns = self._job.prediction.bound_ns // max(1, self._steps)
+        stalls = {step: self._stall_ns(iteration, step, step_ns) for step in range(self._steps)}
         return {step: stall for step, stall in stalls.items() if stall}
 
     def check(self, inputs: Sequence[Numbers], result: Numbers) -> tuple[int, float]:
@@ -63,3 +70,14 @@ class Workload:
     def metrics(self) -> dict[str, float]:
         """How well the model does by now; empty if there is none."""
         return self._source.metrics()
+
+    def _stall_ns(self, iteration: int, step: int | None, uncongested_ns: int) -> int:
+        return stall_ns(
+            self._faults,
+            self._job.seed,
+            job=self._job.name,
+            rank=self._rank,
+            iteration=iteration,
+            step=step,
+            uncongested_ns=uncongested_ns,
+        )

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -26,33 +26,37 @@ from testbed.worker.setup import Shared, Sockets
 _GONE = np.iinfo(np.int64).max
 
 
-def run_ranks(shared: Shared, control: Path, namespaces: Mapping[int, str]) -> int:
+def run_ranks(jobs: Sequence[Shared], control: Path, namespaces: Mapping[int, str]) -> int:
     """Fork a process a rank, in the network namespace of its number (none: here), and wait for all of them.
 
-    Returns the exit status: that of the first rank that ended badly, or 0.
+    Ranks are numbered through over all jobs. Returns the exit status: that of the first rank that ended badly, or 0.
     """
     gc.freeze()  # the children's collections shall not copy the parent's pages
     parent = os.getpid()
-    children = {}
-    for rank in range(len(shared.addresses)):
-        child = os.fork()
-        if child == 0:
-            os._exit(_guarded(rank, partial(_be_rank, shared, control, rank, parent, namespaces.get(rank))))
-        children[child] = rank
+    children: dict[int, tuple[Shared, int]] = {}
+    for shared in jobs:
+        for rank, number in enumerate(shared.job.numbers):
+            child = os.fork()
+            if child == 0:
+                work = partial(_be_rank, shared, control, rank, parent, namespaces.get(number))
+                os._exit(_guarded(shared.job.called(rank), work))
+            children[child] = shared, rank
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it outlives them
     worst = 0
     while children:
         child, status = os.wait()
-        shared.inputs.finished[children.pop(child)] = _GONE
+        shared, rank = children.pop(child)
+        shared.inputs.finished[rank] = _GONE
         worst = worst or abs(os.waitstatus_to_exitcode(status))
     return worst
 
 
 def _be_rank(shared: Shared, control: Path, rank: int, parent: int, namespace: str | None) -> None:
     process.die_with_parent(parent)
-    process.name_process(f"rank{rank}")
+    number, job = shared.job.numbers[rank], shared.job
+    process.name_process(f"rank{number}")
     connect = partial(
-        Channel.connect, control, "rank", rank=rank, name=f"rank {rank} on {shared.plan.placement[rank]}"
+        Channel.connect, control, "rank", rank=number, name=f"{job.called(rank)} on {job.placement[rank]}"
     )  # its hello says that the rank's sockets are there
     channel = None
     try:
@@ -72,12 +76,12 @@ def _be_rank(shared: Shared, control: Path, rank: int, parent: int, namespace: s
         raise
 
 
-def _guarded(rank: int, work: Callable[[], None]) -> int:
+def _guarded(name: str, work: Callable[[], None]) -> int:
     """The exit status of a child: nothing of its parent's clean-up may run in it, whatever happens."""
     try:
         work()
     except TestbedError as error:
-        print(f"rank {rank}: {error.message}", file=sys.stderr, flush=True)
+        print(f"{name}: {error.message}", file=sys.stderr, flush=True)
         return error.exit_status
     except BaseException:
         traceback.print_exc()

@@ -4,7 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from testbed.plan import DEFAULT_CAPABILITIES, Plan, plan
+from testbed.plan.network import endpoint_path, rank_paths
+from testbed.plan.paths import RankPaths
 from testbed.spec.model import Spec
+from testbed.transport.endpoint import Path
 
 STOCK = replace(
     DEFAULT_CAPABILITIES,
@@ -22,6 +25,16 @@ def spec(**keys: Any) -> Spec:
 
 def planned(machine: Any = DEFAULT_CAPABILITIES, **keys: Any) -> Plan:
     return plan(spec(**keys), machine)
+
+
+def path_of(made: Plan) -> Path:
+    """The path that the only job's transport may know of."""
+    return endpoint_path(made, made.jobs[0])
+
+
+def ranks_of(made: Plan) -> RankPaths:
+    """The paths between the only job's ranks."""
+    return rank_paths(made, made.jobs[0])
 
 
 def star(ranks: int, **keys: Any) -> dict[str, Any]:

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.plan.model import Plan, Prediction
-from testbed.plan.network import rank_paths
 from testbed.plan.predict import schedule_of
-from tests.plan.specs import planned, star
+from tests.plan.specs import planned, ranks_of, star
 
 DATA = 58 + 24  # bytes on the wire beside the payload of each packet
 RETH, IMMEDIATE = 16, 4  # of the first and the last
@@ -136,7 +135,7 @@ def test_no_bound_is_under_what_any_rank_must_receive_or_over_doing_all_in_turn(
 
 def carried_out_ns(plan: Plan, elements: int, order: random.Random) -> float:
     """An ideal transport on the plan's links, packet by packet: no windows, no acknowledgements, chance breaks ties."""
-    schedule, paths = schedule_of(plan.spec), rank_paths(plan)
+    schedule, paths = schedule_of(plan.jobs[0].spec), ranks_of(plan)
     assert schedule
     ranges = schedule.ranges(elements)
     waits: list[int] = []

@@ -9,12 +9,11 @@ from testbed.errors import MachineLacks, UsageError
 from testbed.plan import DEFAULT_CAPABILITIES
 from testbed.plan.failures import failing_sets
 from testbed.plan.model import Alternate, Entry, SwitchPlan
-from testbed.plan.network import endpoint_path, rank_paths
 from testbed.plan.paths import Paths, RoutingError, UnreachableError
 from testbed.plan.placement import PlacementError
 from testbed.plan.planner import explain_dilation, network_graph
 from testbed.topology.select import select_cables
-from tests.plan.specs import STOCK, planned, spec, star
+from tests.plan.specs import STOCK, path_of, planned, ranks_of, spec, star
 
 
 def placed(**workers: Any) -> tuple[str, ...]:
@@ -122,7 +121,7 @@ def test_cables_that_faults_take_down_together() -> None:
 
 
 def test_paths_by_stages() -> None:
-    paths = rank_paths(planned(topology={"kind": "fat-tree", "k": 6})).paths
+    paths = ranks_of(planned(topology={"kind": "fat-tree", "k": 6})).paths
     assert [len(stage) for stage in paths.stages("h0", "h53")] == [1, 3, 9, 9, 3, 1]
     assert [len(stage) for stage in paths.stages("h0", "h3")] == [1, 3, 3, 1]
     assert [len(stage) for stage in paths.stages("h0", "h1")] == [1, 1]
@@ -153,11 +152,11 @@ def test_base_rtt_is_the_closed_form() -> None:
 
 def test_what_the_transport_may_know() -> None:
     ecn = {"min": "64KiB", "max": "128KiB"}
-    path = endpoint_path(planned(links=[{"rate": "1Gbps"}, {"select": "host", "rate": "100Mbps"}, {"ecn": ecn}]))
+    path = path_of(planned(links=[{"rate": "1Gbps"}, {"select": "host", "rate": "100Mbps"}, {"ecn": ecn}]))
     assert (path.rate_bps, path.mtu_bytes) == (10**8, 1500)
     assert path.max_burst_packets == 65536 // 4 // (1500 + 38)
     assert path.queueing_ns == 262_144 * 8 * 10  # the slowest queue of a switch, at 100 Mb/s
-    assert endpoint_path(planned()).max_burst_packets == 65507 // 1500
+    assert path_of(planned()).max_burst_packets == 65507 // 1500
 
 
 def test_dilation_is_the_least_that_both_limits_allow() -> None:

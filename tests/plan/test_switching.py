@@ -11,9 +11,8 @@ from testbed.cli import execute
 from testbed.errors import MachineLacks
 from testbed.plan import DEFAULT_CAPABILITIES
 from testbed.plan.model import Buffer, Carried, NativeSwitch, Pfc
-from testbed.plan.network import endpoint_path
 from testbed.plan.planner import explain_dilation
-from tests.plan.specs import STOCK, planned, star
+from tests.plan.specs import STOCK, path_of, planned, star
 
 KERNEL = replace(STOCK, native=Carried(packet_hops_per_s=1e6, path_excess_ns=0))
 USERSPACE = replace(KERNEL, datapath="user")
@@ -107,8 +106,8 @@ def test_the_dilation_is_by_what_the_machine_carries_through_native_switches() -
 def test_a_queue_in_a_shared_buffer_is_bounded_by_its_threshold() -> None:
     # One queue alone comes to alpha / (1 + alpha) of the buffer (Choudhury and Hahne, 1998): here to two thirds.
     keys = star(2, switches={"kind": "native", "buffer": {"shared": "3MiB", "alpha": 2}})
-    assert endpoint_path(planned(KERNEL, **keys)).queueing_ns == (2 << 20) * 8
-    assert endpoint_path(planned(KERNEL, **star(2))).queueing_ns == (256 << 10) * 8
+    assert path_of(planned(KERNEL, **keys)).queueing_ns == (2 << 20) * 8
+    assert path_of(planned(KERNEL, **star(2))).queueing_ns == (256 << 10) * 8
 
 
 SPEC = """\

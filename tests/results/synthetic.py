@@ -5,7 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from testbed.plan.model import Address, Plan, Prediction, Switching
+from testbed.plan.model import Address, JobPlan, Plan, Prediction, Switching
 from testbed.results.model import Result
 from testbed.results.result import make_result
 from testbed.results.rundir import RunDirectory
@@ -35,18 +35,19 @@ def a_plan(spec: Spec, *, bound_ns: int = 800_000, dilation: int = 10) -> Plan:
     hosts = tuple(builder.host(f"h{i}") for i in range(RANKS))
     for host in hosts:
         builder.cable(host, switch)
+    prediction = Prediction(BASE_RTT_NS, bound_ns, 1000, 2000, 1e6)
     return Plan(
         spec=spec,
         graph=builder.graph(),
         addresses={h: Address(f"10.0.0.{i + 1}", f"02:00:00:00:00:{i:02x}") for i, h in enumerate(hosts)},
         switches={},
         alternates=(),
-        placement=hosts,
+        jobs=(JobPlan("", spec.all_jobs[""], spec.seed, 0, hosts, prediction),),
         switching=Switching("ovs", "ecmp", {}),
         datapath="user",
         drivers=("netcore",) * RANKS,
         dilation=dilation,
-        prediction=Prediction(BASE_RTT_NS, bound_ns, 1000, 2000, 1e6),
+        prediction=prediction,
     )
 
 

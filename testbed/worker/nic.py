@@ -1,9 +1,9 @@
 """The NIC of a rank: carries a sans-IO endpoint's runs over UDP sockets, at no more than the link's rate.
 
-A run leaves with one system call (UDP segmentation offload) and arrives with one (receive offload); ICRCs are made and
-checked natively. Departures follow a virtual clock that counts whole frames at the link's rate, so that the queue
-behind the socket, which the endpoint cannot see, stays short. A full queue in the host (EAGAIN) is back-pressure: the
-rest of the run waits until the socket can be written again, and nothing is lost.
+A run leaves with one system call (UDP segmentation offload) and arrives with one (receive offload), in the frames of
+the transport's wire format. Departures follow a virtual clock that counts whole frames at the link's rate, so that the
+queue behind the socket, which the endpoint cannot see, stays short. A full queue in the host (EAGAIN) is back-pressure:
+the rest of the run waits until the socket can be written again, and nothing is lost.
 """
 
 import errno
@@ -13,16 +13,18 @@ import select
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy.typing as npt
 
 from testbed import netcore
-from testbed.transport.endpoint import ALL, Arrival, Buffer, Burst, Completion, Endpoint, Event, Path
+from testbed.transport.aggregation import ReduceEndpoint, ReduceEvent
+from testbed.transport.endpoint import ALL, Arrival, Buffer, Burst, Completion, Counters, Endpoint, Event, Path
 from testbed.wire.ethernet import FCS_BYTES, UDP_HEADERS_BYTES, UDP_WIRE_BYTES
-from testbed.wire.roce import OPCODES
 from testbed.worker.clock import ModelClock
+from testbed.worker.frames import ROCE_PORT, Frames, Piece
 
-ROCE_PORT = 4791  # IANA: RoCEv2
-PROBE_PORT = 4792  # next to it; what goes there does not count as the job's
-_ENCODED_BYTES = 80 + 8  # most that headers, pad and ICRC add to a segment
+PROBE_PORT = ROCE_PORT + 1  # next to RoCE's; what goes there does not count as the job's
 _RECEIVE_SLOTS = 16
 _RECEIVES_A_TURN, _RUNS_A_TURN = 4, 8  # before the loop looks at everything else again
 _RECEIVE_BUFFER_BYTES = 16 << 20
@@ -43,27 +45,53 @@ _COUNTED = (
 )
 
 
-class Nic:
-    """Drives `endpoint` for `rank`, whose peers have the IPv4 `addresses`. `path` is in model units."""
+class _Driven(Protocol):
+    """What every endpoint has, whatever is posted to it."""
 
-    def __init__(self, rank: int, addresses: Sequence[str], endpoint: Endpoint, path: Path, clock: ModelClock) -> None:
+    counters: Counters
+
+    def receive(self, arrival: Arrival, now: int) -> None: ...
+
+    def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]: ...
+
+    def deadline(self) -> int | None: ...
+
+    def on_deadline(self, now: int) -> None: ...
+
+    def idle(self) -> bool: ...
+
+
+_Any = TypeVar("_Any", bound=_Driven)
+
+
+class _UdpNic(Generic[_Any]):
+    """Drives `endpoint` at the IPv4 `address`, which knows its `peers` by number. `path` is in model units."""
+
+    def __init__(
+        self,
+        address: str,
+        peers: Mapping[int, str],
+        endpoint: _Any,
+        frames: Frames,
+        path: Path,
+        clock: ModelClock,
+    ) -> None:
         self._endpoint = endpoint
+        self._frames = frames
         self._clock = clock
         self._path = path
         self._ahead_ns = path.base_rtt_ns * clock.dilation // _AHEAD_SHARE
-        self._address = addresses[rank]
-        self._ips = [int(ipaddress.IPv4Address(address)) for address in addresses]
-        self._ip = self._ips[rank]
-        self._ranks = {ip: index for index, ip in enumerate(self._ips)}
-        self._receiver = udp_socket(self._address, ROCE_PORT)
+        self._address = address
+        self._ips = {peer: int(ipaddress.IPv4Address(ip)) for peer, ip in peers.items()}
+        self._peers = {ip: peer for peer, ip in self._ips.items()}
+        self._receiver = udp_socket(address, frames.port)
         self._senders: dict[int, socket.socket] = {}
-        self._segmented = can_segment(self._receiver, next((ip for ip in self._ips if ip != self._ip), self._ip))
+        self._segmented = can_segment(self._receiver, next(iter(self._peers), int(ipaddress.IPv4Address(address))))
         self._slots = memoryview(bytearray(_RECEIVE_SLOTS * netcore.SLOT_BYTES))
-        self._encoded = bytearray(path.max_burst_packets * (path.mtu_bytes + _ENCODED_BYTES))
         self._held: list[tuple[int, int, Burst]] = []  # heap by (real instant asked for, order)
         self._held_packets = 0
         self._order = 0
-        self._unsent: list[tuple[memoryview, int]] = []  # the rest of the run that met back-pressure
+        self._unsent: list[Piece] = []  # the rest of the run that met back-pressure
         self._unsent_burst: Burst | None = None
         self._free_ns = 0  # real instant at which the link has serialised all that was handed over
         self._deadline_ns = _NEVER  # the endpoint's, in real time, as last looked at
@@ -71,23 +99,12 @@ class Nic:
         self._late_ns: list[int] = []
         self._counts = dict.fromkeys(_COUNTED, 0)
 
-    def post_send(self, id: int, peer: int, tag: int, buffer: Buffer, now: int) -> None:
-        self._endpoint.post_send(id, peer, tag, buffer, now)
-
-    def post_receive(
-        self, id: int, peer: int, tag: int, buffer: memoryview, now: int, completion: Completion = ALL
-    ) -> None:
-        self._endpoint.post_receive(id, peer, tag, buffer, now, completion)
-
     def connect(self) -> None:
         """Queue pairs need no handshake."""
 
     @property
     def connected(self) -> bool:
         return True
-
-    def events(self) -> Sequence[Event]:
-        return self._endpoint.events()
 
     def idle(self) -> bool:
         return not self._held and not self._unsent and self._endpoint.idle()
@@ -161,7 +178,7 @@ class Nic:
         counts = self._counts
         for offset, size, segment_bytes, ip, port, tos, _ in datagrams:
             packets = -(-size // segment_bytes) if segment_bytes else 1
-            peer = self._ranks.get(ip)
+            peer = self._peers.get(ip)
             if peer is None:
                 counts["strangers"] += packets
                 continue
@@ -169,7 +186,7 @@ class Nic:
                 counts["malformed_packets"] += 1
                 continue
             data = self._slots[offset : offset + size]
-            runs, corrupt, malformed = netcore.roce_decode(data, segment_bytes, ip, self._ip, port, ROCE_PORT, OPCODES)
+            runs, corrupt, malformed = self._frames.take_apart(data, segment_bytes, ip, port)
             counts["received_packets"] += packets - corrupt - malformed
             counts["corrupt_packets"] += corrupt
             counts["malformed_packets"] += malformed
@@ -192,24 +209,9 @@ class Nic:
 
     def _send(self, burst: Burst, departure_ns: int) -> None:
         """Lay a run out and account for it; `_flush` hands it over."""
-        room = len(burst.payload) + burst.packets * _ENCODED_BYTES
-        if room > len(self._encoded):
-            self._encoded = bytearray(room)
-        pieces = netcore.roce_encode(
-            self._encoded,
-            burst.headers,
-            burst.payload,
-            burst.segment_bytes,
-            self._ip,
-            self._ips[burst.peer],
-            burst.source_port,
-            ROCE_PORT,
-            self._segmented,
-        )
-        view = memoryview(self._encoded)
-        self._unsent = [(view[offset : offset + size], segment) for offset, size, segment in pieces]
+        self._unsent = list(self._frames.lay_out(burst, self._ips[burst.peer], segmented=self._segmented))
         self._unsent_burst = burst
-        udp_bytes = sum(size for _, size, _ in pieces)
+        udp_bytes = sum(len(piece.data) for piece in self._unsent)
         self._counts["sent_packets"] += burst.packets
         self._counts["frame_bytes"] += udp_bytes + burst.packets * (UDP_HEADERS_BYTES + FCS_BYTES)
         wire_bits = 8 * (udp_bytes + burst.packets * UDP_WIRE_BYTES)
@@ -226,7 +228,7 @@ class Nic:
             data, segment_bytes = self._unsent[0]
             try:
                 sent = netcore.send_segments(
-                    sender, self._ips[burst.peer], ROCE_PORT, data, segment_bytes, tos, self._segmented
+                    sender, self._ips[burst.peer], self._frames.port, data, segment_bytes, tos, self._segmented
                 )
             except OSError as error:
                 if error.errno not in _NO_LINK:
@@ -236,7 +238,7 @@ class Nic:
             if not sent:
                 return False
             if sent < len(data):
-                self._unsent[0] = (data[sent:], segment_bytes)
+                self._unsent[0] = Piece(data[sent:], segment_bytes)
             else:
                 self._unsent.pop(0)
         self._unsent_burst = None
@@ -255,6 +257,31 @@ class Nic:
         if port not in self._senders:
             self._senders[port] = udp_socket(self._address, port)
         return self._senders[port]
+
+
+class Nic(_UdpNic[Endpoint]):
+    """The NIC of a rank that exchanges messages with others."""
+
+    def post_send(self, id: int, peer: int, tag: int, buffer: Buffer, now: int) -> None:
+        self._endpoint.post_send(id, peer, tag, buffer, now)
+
+    def post_receive(
+        self, id: int, peer: int, tag: int, buffer: memoryview, now: int, completion: Completion = ALL
+    ) -> None:
+        self._endpoint.post_receive(id, peer, tag, buffer, now, completion)
+
+    def events(self) -> Sequence[Event]:
+        return self._endpoint.events()
+
+
+class SumNic(_UdpNic[ReduceEndpoint]):
+    """The NIC of a rank whose buffers the network sums up."""
+
+    def post_reduce(self, id: int, buffer: npt.NDArray[Any], now: int) -> None:
+        self._endpoint.post_reduce(id, buffer, now)
+
+    def events(self) -> Sequence[ReduceEvent]:
+        return self._endpoint.events()
 
 
 def can_segment(sock: socket.socket, target_ip: int) -> bool:

@@ -1,6 +1,7 @@
 """From the plan to what the ranks are made of: what they share, made once, and each rank's own."""
 
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 
 from testbed import transport
 from testbed.collective.program import program
@@ -16,6 +17,7 @@ from testbed.training.source import GradientSource
 from testbed.transport.endpoint import Path
 from testbed.worker.clock import ModelClock
 from testbed.worker.command import CommandRank, command_line, environment
+from testbed.worker.frames import RoceFrames
 from testbed.worker.loop import Loop
 from testbed.worker.memory import SharedInputs
 from testbed.worker.nic import Nic
@@ -94,7 +96,9 @@ class Sockets:
         peers_of = transport.queue_pairs(len(shared.addresses))
         settings = transport.settle(job.spec.transport, shared.path)
         endpoint = make(shared.path, self.rank, peers_of, settings, job.seed)
-        return Nic(self.rank, shared.addresses, endpoint, shared.path, shared.clock)
+        own = shared.addresses[self.rank]
+        others = {rank: ip for rank, ip in enumerate(shared.addresses) if rank != self.rank}
+        return Nic(own, others, endpoint, RoceFrames(int(IPv4Address(own))), shared.path, shared.clock)
 
     def serve(self, channel: Channel) -> None:
         """Serve the run and the other ranks until the run says `exit` or goes away."""

@@ -6,6 +6,7 @@ import os
 import select
 import socket
 from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address
 
 import pytest
 
@@ -13,9 +14,11 @@ from testbed import netcore
 from testbed.transport.endpoint import ALL, Arrival, Burst, Counters, Event, Path
 from testbed.wire.roce import ACKNOWLEDGE, SEND_FIRST, SEND_LAST, SEND_MIDDLE, Aeth, Header, encode
 from testbed.worker.clock import ModelClock
-from testbed.worker.nic import ROCE_PORT, Nic, can_segment, udp_socket
+from testbed.worker.frames import ROCE_PORT, RoceFrames
+from testbed.worker.nic import Nic, can_segment, udp_socket
 
 ADDRESSES = (f"127.{os.getpid() % 250 + 1}.1.1", f"127.{os.getpid() % 250 + 1}.1.2")
+IPS = [int(IPv4Address(address)) for address in ADDRESSES]
 PATH = Path(rate_bps=10**9, base_rtt_ns=1_000_000, mtu_bytes=1500, max_burst_packets=16)
 FRAME_AND_GAP_BYTES = 14 + 20 + 8 + 4 + 24  # around the BTH and the payload: Ethernet, IPv4, UDP, ICRC, FCS and gap
 
@@ -65,7 +68,10 @@ class Pair:
         self.now_ns = 1_000_000
         clock = ModelClock(0, dilation, lambda: self.now_ns)
         self.endpoints = Scripted(), Scripted()
-        self.nics = [Nic(rank, ADDRESSES, endpoint, PATH, clock) for rank, endpoint in enumerate(self.endpoints)]
+        self.nics = [
+            Nic(ADDRESSES[rank], {1 - rank: ADDRESSES[1 - rank]}, endpoint, RoceFrames(IPS[rank]), PATH, clock)
+            for rank, endpoint in enumerate(self.endpoints)
+        ]
 
     def arrivals(self, rank: int) -> list[tuple[int, int, bytes]]:
         """What has come to `rank`."""

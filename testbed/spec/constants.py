@@ -50,14 +50,14 @@ def _fit_transport(findings: Findings) -> None:
         return
     _check_values(findings, path, tables[kind])
     nodes, beyond = findings.root.find((*path, "congestion"))
-    if beyond or transports[kind].make is not None:
+    if beyond or not transports[kind].own_control:
         return
     congestion = nodes[-1]
     control = congestion.child("kind") or congestion
     if findings.root.find((*path, "kind"))[0][-1].mark.replaced and not congestion.key_mark.replaced:
         findings.root.remove((*path, "congestion"))
     elif control.value != "none":
-        findings.add((*path, "congestion"), f"{kind} has the kernel's congestion control: leave this out", at_key=True)
+        findings.add((*path, "congestion"), f"{kind} {transports[kind].own_control}: leave this out", at_key=True)
         findings.drop((*path, "congestion"))
 
 

@@ -1,7 +1,8 @@
 """Transports: sans-IO endpoints behind one seam (`endpoint`), registered here with their constants.
 
 Who holds a spec calls `problems` to check its `transport` section without a network, `settle` to work it out for one,
-and `TRANSPORTS[kind].make` for the endpoint of a rank (None: the kernel's sockets carry it).
+and `TRANSPORTS[kind].make` for the endpoint of a rank, or `.reduce` for that of an aggregation's member (neither: the
+kernel's sockets carry it).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,8 @@ from typing import Any
 from testbed.plugins import PluginError, is_reference, load
 from testbed.spec.model import TransportSpec
 from testbed.transport import parameters, settings
+from testbed.transport.aggregation import PARAMETERS as AGGREGATION_PARAMETERS
+from testbed.transport.aggregation import AggregationEndpoint, MakeReduce
 from testbed.transport.endpoint import Endpoint, Path, Peer
 from testbed.transport.parameters import Parameter, ParameterError
 from testbed.transport.roce import PARAMETERS as ROCE_PARAMETERS
@@ -23,20 +26,35 @@ Make = Callable[[Path, int, Sequence[Peer], Settings, int], Endpoint]
 @dataclass(frozen=True, slots=True)
 class Transport:
     """A registered transport. `make(path, rank, peers, settings, seed)`: `peers` has all ranks, this one too, and all
-    ranks have the same `seed`. None: kernel sockets, which have their own congestion control."""
+    ranks have the same `seed`. `reduce(path, member, settings)`: switches add up what members send. Neither: kernel
+    sockets."""
 
     name: str
     summary: str
     parameters: tuple[Parameter, ...]
-    make: Make | None
+    make: Make | None = None
+    reduce: MakeReduce | None = None
+
+    @property
+    def own_control(self) -> str:
+        """What it has in place of a congestion control of the spec; empty if it takes one."""
+        if self.make:
+            return ""
+        return "is clocked by its slots" if self.reduce else "has the kernel's congestion control"
 
 
 ROCE = Transport(
     "roce", "RoCEv2 reliable connections with go-back-N, as RDMA NICs have them", ROCE_PARAMETERS, RoceEndpoint
 )
-TCP = Transport("tcp", "the kernel's TCP", (), None)
+TCP = Transport("tcp", "the kernel's TCP", ())
+AGGREGATION = Transport(
+    "aggregation",
+    "SwitchML's slots: switches add up the ranks' chunks",
+    AGGREGATION_PARAMETERS,
+    reduce=AggregationEndpoint,
+)
 
-TRANSPORTS: Mapping[str, Transport] = {transport.name: transport for transport in (ROCE, TCP)}
+TRANSPORTS: Mapping[str, Transport] = {transport.name: transport for transport in (ROCE, TCP, AGGREGATION)}
 
 
 def find(kind: str) -> Transport:
@@ -61,8 +79,8 @@ def problems(spec: TransportSpec) -> dict[str, tuple[str, str]]:
     except ParameterError as error:
         return dict(error.problems)
     found = parameters.problems(transport.parameters, spec.parameters)
-    if transport.make is None and settings.congestion_of(spec.congestion)[0] != "none":
-        return found | {"congestion": (f"{spec.kind} has the kernel's congestion control", "leave it out")}
+    if transport.own_control and settings.congestion_of(spec.congestion)[0] != "none":
+        return found | {"congestion": (f"{spec.kind} {transport.own_control}", "leave it out")}
     return found | settings.congestion_problems(spec.congestion)
 
 

@@ -95,6 +95,7 @@ def test_all_problems_are_found_at_once():
         (TransportSpec(kind="nowhere.py:MINE"), "kind"),
         (TransportSpec(kind="roce", congestion="cubic"), "congestion"),
         (TransportSpec(kind="tcp", congestion="dcqcn"), "congestion"),
+        (TransportSpec(kind="aggregation", congestion="dcqcn"), "congestion"),
         (TransportSpec(kind="tcp", window=3), "window"),
     ],
 )
@@ -143,5 +144,5 @@ def test_every_constant_says_where_it_is_from_and_reads_back(parameter):
     assert (parameter.scaled is None) == (listed["scale"] == "as published")
     assert parameter.parse(listed["default"]) == parameter.default
     if parameter.scaled is not None:
-        scaled = parameter.scaled(SLOW, {"mtu": 1024, "window": 99})
+        scaled = parameter.scaled(SLOW, {"mtu": 1024, "window": 99, "framing": "udp", "values": 256, "slots": 16})
         assert parameter.parse(parameter.written(scaled)) == scaled

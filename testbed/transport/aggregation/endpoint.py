@@ -1,0 +1,280 @@
+"""A member's end of in-network aggregation: SwitchML's worker (NSDI 2021, section 3.5), for many slots at once.
+
+Chunks have numbers that go on from one reduction to the next; number c takes slot c modulo `slots`. A slot is in one
+round at a time: its packet is sent, and sent again when its timer runs out, until the result comes, which begins the
+slot's next round with the other version. So the switch knows, when a chunk comes, that this member has the result of
+the one before: two versions are enough, and any packet may be lost, doubled or late. Results are told by their number.
+
+All work is done on arrays: what has come is taken in when the driver next asks for anything, all of it at once.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.codec.block_exponent import NotFiniteError
+from testbed.transport.aggregation import framing
+from testbed.transport.aggregation.parameters import Constants
+from testbed.transport.aggregation.reduction import Reduction
+from testbed.transport.aggregation.seam import AGGREGATOR, Member, Reduced, ReduceEvent
+from testbed.transport.aggregation.slots import Numbers, Slots
+from testbed.transport.aggregation.timer import Timer
+from testbed.transport.endpoint import ECN_CE, ECN_NOT_ECT, Arrival, Burst, Counters, Failed, Path
+from testbed.transport.settings import Settings
+from testbed.wire.aggregation import MOST_SLOTS, UDP_PORT, VALUE_BYTES, Kind
+
+ROCE_SOURCE_PORT = 0xC000  # the first of those that RoCE senders take
+
+
+class AggregationEndpoint:
+    """A `testbed.transport.aggregation.ReduceEndpoint`.
+
+    After a failure all reductions, also later ones, fail for the same reason: the members' numbers are no longer the
+    same. counters.duplicates are results that had come before; .malformed those that can be none, by kind in .extra.
+    """
+
+    def __init__(self, path: Path, member: Member, settings: Settings) -> None:
+        self.counters = Counters()
+        self._member = member
+        self._constants = Constants.of(path, settings.values)
+        self._chunk_bytes = self._constants.values * VALUE_BYTES
+        self._header_bytes = framing.header_bytes(self._constants.roce)
+        self._timer = Timer(self._constants.timeout_ns, self._constants.backoff)
+        self._slots = Slots(self._constants.slots)
+        self._reductions: dict[int, Reduction] = {}  # under way, by order of posting
+        self._posted = 0
+        self._number = 0  # of the next chunk
+        self._came: list[bytes] = []  # headers of results not yet taken in, and their values
+        self._values = bytearray()
+        self._came_alone: list[bytes] = []  # those of exponents alone
+        self._events: list[ReduceEvent] = []
+        self._failure: str | None = None
+        self._now = 0
+
+    def post_reduce(self, id: int, buffer: npt.NDArray[Any], now: int) -> None:
+        """See the seam. Floats must be finite: what is not is found when its turn comes, and named in `Failed`."""
+        self._now = now
+        self._take_in()
+        constants = self._constants
+        reduction = Reduction(
+            id, buffer, constants.values, constants.slots, workers=self._member.workers, number=self._number
+        )
+        if self._failure:
+            self._events.append(Failed(id, AGGREGATOR, self._failure))
+        elif not reduction.chunks:
+            self._events.append(Reduced(id))
+        else:
+            order, self._posted = self._posted, self._posted + 1
+            self._number = reduction.next_number
+            self._reductions[order] = reduction
+            self._slots.enter(np.flatnonzero(~self._slots.busy), order, reduction)
+
+    def receive(self, arrival: Arrival, now: int) -> None:
+        self._now = now
+        count, size = len(arrival.headers), len(arrival.payload)
+        self.counters.received_packets += count
+        if arrival.ecn == ECN_CE:
+            self.counters.ecn_marked += count
+        whole, rest = divmod(size, self._chunk_bytes)
+        if arrival.peer != AGGREGATOR:
+            self._bad("bad_peer", count)
+        elif any(len(header) != self._header_bytes for header in arrival.headers):
+            self._bad("bad_header", count)
+        elif rest or whole not in (0, count - 1, count):  # exponents alone: all of a run, or what ends it
+            self._bad("bad_length", count)
+        else:
+            self._came += arrival.headers[:whole]
+            self._values += arrival.payload
+            self._came_alone += arrival.headers[whole:]
+
+    def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]:
+        self._now = now
+        self._take_in()
+        bursts: list[Burst] = []
+        left = budget_packets
+        while left > 0 and self._slots.ready:
+            taken = self._slots.take(min(left, self._constants.burst_packets))
+            for slots in self._alike(taken):
+                burst = self._send(slots)
+                if burst is None:
+                    return []
+                bursts.append(burst)
+            left -= len(taken)
+        return bursts
+
+    def deadline(self) -> int | None:
+        self._take_in()
+        if not self._reductions:
+            return None
+        return self._now if self._slots.ready else self._slots.earliest_ns
+
+    def on_deadline(self, now: int) -> None:
+        self._now = now
+        self._take_in()
+        if self._slots.earliest_ns > now:
+            return
+        expired = self._slots.expire(now)
+        self.counters.timeouts += len(expired)
+        given_up = expired[self._slots.timeouts[expired] == self._constants.retries]
+        if len(given_up):
+            self._fail(self._unanswered(int(given_up[0])))
+            return
+        self._slots.timeouts[expired] += 1
+        self._slots.queue(expired)
+
+    def events(self) -> Sequence[ReduceEvent]:
+        self._take_in()
+        events = tuple(self._events)
+        self._events.clear()
+        return events
+
+    def idle(self) -> bool:
+        self._take_in()
+        return not self._reductions
+
+    def _alike(self, slots: Numbers) -> Iterator[Numbers]:
+        """`slots` parted by reduction, and by whether they are in a round of exponents alone."""
+        if not len(slots):
+            return
+        keys = 2 * self._slots.order[slots] + (self._slots.index[slots] < 0)
+        if (keys == keys[0]).all():
+            yield slots
+        else:
+            yield from (slots[keys == key] for key in np.unique(keys))
+
+    def _send(self, slots: Numbers) -> Burst | None:
+        """The packets of `slots`, which are alike; None if there is no going on."""
+        state, constants = self._slots, self._constants
+        reduction = self._reductions[int(state.order[slots[0]])]
+        indices = state.index[slots]
+        alone = bool(indices[0] < 0)
+        try:
+            offered = reduction.exponents(indices + constants.slots)
+        except NotFiniteError as error:
+            element = error.row * constants.values + error.column
+            self._fail(
+                f"element {element} of reduction {reduction.id} is {error.value}: only finite numbers can be scaled"
+            )
+            return None
+        state.offered[slots] = offered
+        payload = b"" if alone else reduction.contribution(indices, state.exponent[slots])
+        headers = framing.adds(
+            self._member.job,
+            self._member.worker,
+            0 if alone else constants.values,
+            slots=slots,
+            versions=state.version[slots],
+            chunks=state.number[slots],
+            exponents=offered,
+        )
+        state.sent(slots, self._timer, self._now)
+        self.counters.sent_packets += len(slots)
+        self.counters.sent_bytes += len(payload)
+        self.counters.retransmitted_packets += int(np.count_nonzero(state.timeouts[slots]))
+        return Burst(
+            peer=AGGREGATOR,
+            source_port=ROCE_SOURCE_PORT if constants.roce else UDP_PORT,
+            dscp=constants.dscp,
+            ecn=ECN_NOT_ECT,
+            not_before_ns=self._now,
+            segment_bytes=0 if alone else self._chunk_bytes,
+            headers=framing.encode(headers, constants.roce),
+            payload=payload,
+        )
+
+    def _take_in(self) -> None:
+        """What has come since."""
+        if self._came_alone:
+            headers, self._came_alone = self._came_alone, []
+            self._take(headers, 0, b"")
+        if self._came:
+            headers, self._came = self._came, []
+            values, self._values = self._values, bytearray()
+            self._take(headers, self._constants.values, values)
+
+    def _take(self, encoded: list[bytes], values: int, payload: bytes | bytearray) -> None:
+        """Results with so many values each."""
+        state = self._slots
+        headers = framing.decode(encoded, self._constants.roce)
+        sums = np.frombuffer(payload, ">i4").reshape(len(headers), values)
+        slots = headers["place"].astype(np.int64) % MOST_SLOTS
+        fit = (headers["kind"] == Kind.RESULT) & (headers["job"] == self._member.job) & (headers["values"] == values)
+        fit &= slots < state.count
+        if not fit.all():
+            self._bad("bad_header", int(np.count_nonzero(~fit)))
+            headers, sums, slots = headers[fit], sums[fit], slots[fit]
+        ahead = (headers["chunk"].astype(np.int64) - state.number[slots]).astype(np.int32)
+        due = (ahead == 0) & state.asked[slots]
+        late = (ahead < 0) | ((ahead == 0) & ~state.busy[slots])
+        right = headers["place"] // MOST_SLOTS == state.version[slots]
+        right &= (state.index[slots] < 0) == (values == 0)
+        right &= headers["exponent"] >= state.offered[slots]
+        place = np.arange(len(slots))
+        last = np.zeros(state.count, np.int64)
+        last[slots] = place
+        fresh = due & right & (last[slots] == place)  # of equal ones that came at once, the last
+        self.counters.duplicates += int(np.count_nonzero(late | (due & right & ~fresh)))
+        self._bad("bad_result", int(np.count_nonzero(~late & ~(due & right))))
+        if fresh.any():
+            self._accept(slots[fresh], sums[fresh], headers["exponent"][fresh])
+
+    def _accept(self, slots: Numbers, sums: npt.NDArray[np.int32], exponents: npt.NDArray[np.int8]) -> None:
+        """The results that end the rounds of `slots`."""
+        state = self._slots
+        once = slots[state.timeouts[slots] == 0]
+        if len(once):
+            self._timer.measure(self._now - int(state.sent_ns[once].min()))
+        self.counters.received_bytes += sums.nbytes
+        orders = state.order[slots]
+        for order in np.unique(orders).tolist():
+            here = orders == order
+            self._move_on(order, slots[here], sums[here], exponents[here])
+
+    def _move_on(
+        self, order: int, slots: Numbers, sums: npt.NDArray[np.int32], exponents: npt.NDArray[np.int8]
+    ) -> None:
+        """The same, all of one reduction and with as many values."""
+        state, reduction = self._slots, self._reductions[order]
+        indices = state.index[slots]
+        if sums.shape[1]:
+            reduction.accept(indices, sums, state.exponent[slots])
+        state.exponent[slots] = exponents
+        following = indices + state.count
+        more = following < reduction.chunks
+        state.begin(slots[more], order, reduction, following[more])
+        free = slots[~more]
+        state.free(free)
+        for later, other in self._reductions.items():
+            if later > order and len(free):
+                free = state.enter(free, later, other)
+        if not reduction.left:
+            del self._reductions[order]
+            self._events.append(Reduced(reduction.id))
+
+    def _unanswered(self, slot: int) -> str:
+        """Why to give up on `slot`."""
+        state, constants, member = self._slots, self._constants, self._member
+        reduction, index = self._reductions[int(state.order[slot])], int(state.index[slot])
+        what = (
+            f"the exponent of chunk {index + constants.slots}" if index < 0 else
+            f"the sum of chunk {index} ({reduction.elements_of(index)})"
+        )  # fmt: skip
+        busy = int(np.count_nonzero(state.busy))
+        return (
+            f"slot {slot}, version {state.version[slot]}, chunk number {state.number[slot] & 0xFFFFFFFF}: {what} of "
+            f"reduction {reduction.id} has not come after {constants.retries} retransmissions; at a switch the packet "
+            f"of at least one of {member.workers} workers is missing ({busy} of {constants.slots} slots wait)"
+        )
+
+    def _fail(self, reason: str) -> None:
+        self._failure = reason
+        self._events += [Failed(reduction.id, AGGREGATOR, reason) for reduction in self._reductions.values()]
+        self._reductions.clear()
+        self._slots.free(np.arange(self._constants.slots))
+
+    def _bad(self, problem: str, packets: int) -> None:
+        if packets:
+            self.counters.malformed += packets
+            self.counters.extra[problem] = self.counters.extra.get(problem, 0) + packets

@@ -1,0 +1,131 @@
+"""The constants of the aggregation transport, and what an endpoint makes of them."""
+
+from dataclasses import dataclass
+
+from testbed.transport.endpoint import Path
+from testbed.transport.parameters import Parameter, Value, Values, whole
+from testbed.wire.aggregation import BLOCK_VALUES, HEADER_BYTES, MOST_SLOTS, MOST_VALUES, VALUE_BYTES
+from testbed.wire.ethernet import IPV4_BYTES, UDP_BYTES, UDP_WIRE_BYTES
+from testbed.wire.roce import BTH_BYTES, ICRC_BYTES
+
+_SLOTS_BDPS = 2
+_SLOTS_MOST = 512
+_SLOTS_LEAST = 16
+_TIMEOUT_RTTS = 2
+_ROCE_BYTES = BTH_BYTES + ICRC_BYTES
+
+
+def framed_bytes(values: Values) -> int:
+    """What a packet has in UDP beside its values: the header, and with RoCE's framing a BTH and an ICRC."""
+    return HEADER_BYTES + (_ROCE_BYTES if values["framing"] == "roce" else 0)
+
+
+def packet_bytes(values: Values) -> int:
+    """A packet of a chunk in UDP; add `UDP_WIRE_BYTES` for what a link's rate counts."""
+    return framed_bytes(values) + whole(values, "values") * VALUE_BYTES
+
+
+def _packet_ns(path: Path, values: Values) -> int:
+    return max(1, (packet_bytes(values) + UDP_WIRE_BYTES) * 8 * 10**9 // path.rate_bps)
+
+
+def _scaled_values(path: Path, values: Values) -> Value:
+    room = (path.mtu_bytes - IPV4_BYTES - UDP_BYTES - framed_bytes(values)) // VALUE_BYTES
+    return min(max(room // BLOCK_VALUES, 1) * BLOCK_VALUES, MOST_VALUES)
+
+
+def _scaled_slots(path: Path, values: Values) -> Value:
+    slots = _SLOTS_BDPS * -(-path.base_rtt_ns // _packet_ns(path, values))
+    return min(max(slots, 2 * path.max_burst_packets, _SLOTS_LEAST), _SLOTS_MOST)
+
+
+def _scaled_timeout(path: Path, values: Values) -> Value:
+    return _TIMEOUT_RTTS * path.base_rtt_ns + whole(values, "slots") * _packet_ns(path, values)
+
+
+PARAMETERS = (
+    Parameter(
+        "framing",
+        "what stands before the header in UDP: nothing (udp, port 48864) or a BTH (roce, UC SEND ONLY and ICRC)",
+        "udp",
+        "",
+        "SwitchML's public worker has both kinds",
+        choices=("udp", "roce"),
+    ),
+    Parameter(
+        "values",
+        "values of 32 bits a packet, which are a chunk: 32, 64 .. 256",
+        MOST_VALUES,
+        "values",
+        "SwitchML's public worker: 256 (packet_numel)",
+        "the most that fit the links' MTU",
+        _scaled_values,
+        choices=tuple(range(BLOCK_VALUES, MOST_VALUES + 1, BLOCK_VALUES)),
+    ),
+    Parameter(
+        "slots",
+        "chunks under way at once, each in a slot of the switches' pool",
+        _SLOTS_MOST,
+        "slots",
+        "SwitchML (NSDI 2021): 512 at 100 Gb/s (recalled)",
+        f"{_SLOTS_BDPS} BDP, at least two runs and {_SLOTS_LEAST}, at most {_SLOTS_MOST}",
+        _scaled_slots,
+        least=1,
+        most=MOST_SLOTS,
+    ),
+    Parameter(
+        "timeout",
+        "the least that a packet waits for its result before it is sent again; it waits longer when the measured round "
+        "trips say so (mean and 4 deviations, RFC 6298), and twice as long after each timeout",
+        10_000_000,
+        "ns",
+        "SwitchML's public worker: 10 ms",
+        f"{_TIMEOUT_RTTS} base RTTs and all slots' packets at the NIC's rate",
+        _scaled_timeout,
+        least=1,
+    ),
+    Parameter(
+        "backoff",
+        "most doublings of the wait",
+        6,
+        "",
+        "our choice: SwitchML's public worker doubles its own after 100 timeouts",
+        most=20,
+    ),
+    Parameter(
+        "retries",
+        "timeouts of a slot in a row before the reduction fails",
+        16,
+        "",
+        "our choice: SwitchML's worker never gives up",
+        least=1,
+    ),
+    Parameter("dscp", "DSCP of the packets", 26, "", "our choice: that of RoCE's data", most=63),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The values as one endpoint uses them."""
+
+    roce: bool
+    values: int
+    slots: int
+    timeout_ns: int
+    backoff: int
+    retries: int
+    dscp: int
+    burst_packets: int
+
+    @classmethod
+    def of(cls, path: Path, values: Values) -> "Constants":
+        return cls(
+            roce=values["framing"] == "roce",
+            values=whole(values, "values"),
+            slots=whole(values, "slots"),
+            timeout_ns=whole(values, "timeout"),
+            backoff=whole(values, "backoff"),
+            retries=whole(values, "retries"),
+            dscp=whole(values, "dscp"),
+            burst_packets=path.max_burst_packets,
+        )

@@ -1,0 +1,142 @@
+"""Trees of sums: who adds up whom, where results go, and the least time that it takes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from testbed.plan.aggregation import AggregationError, Capacity, routes, tree_of
+from testbed.plan.model import Address, Aggregation
+from testbed.plan.sums import Packets, SumPaths
+from testbed.spec.model import LinkSpec, TopologySpec
+from testbed.topology import build
+from testbed.topology.graph import Graph
+from testbed.topology.links import apply_links
+
+TREE = Capacity(children=32, slots=1024, values=256, passes_on=True)
+ROOT_ONLY = Capacity(children=32, slots=1024, values=256, passes_on=False)
+CAPACITIES: Mapping[str, Capacity | None] = {"aggregate_tree": TREE, "aggregate": ROOT_ONLY, "l3_ecmp": None}
+LEAF_SPINE = {"kind": "leaf-spine", "spines": 2, "leaves": 2, "hosts": 2}
+STAR = {"kind": "star", "hosts": 4}
+
+
+def graph(topology: Mapping[str, Any], rate: str = "1Gbps", delay: str = "1us") -> Graph:
+    links = [LinkSpec.model_validate({"rate": rate, "delay": delay})]
+    return apply_links(build(TopologySpec.model_validate(topology)), links)
+
+
+def tree(
+    net: Graph, *hosts: str, root: str | None = None, program: str = "aggregate_tree", **programs: str
+) -> Aggregation:
+    workers = {host: Address(f"10.0.0.{i}", f"02:00:00:00:00:{i:02x}") for i, host in enumerate(hosts or net.hosts)}
+    return tree_of(net, workers, root, dict.fromkeys(net.switches, program) | programs, CAPACITIES.get)
+
+
+def children(of: Aggregation) -> dict[str, list[tuple[str, int]]]:
+    return {name: [(child.node, child.port) for child in summing.children] for name, summing in of.switches.items()}
+
+
+def test_a_star_sums_in_its_switch() -> None:
+    found = tree(graph(STAR))
+    assert children(found) == {"s0": [("h0", 1), ("h1", 2), ("h2", 3), ("h3", 4)]}
+    assert (found.root, found.ways, found.switches["s0"].parent) == ("s0", {}, None)
+    assert found.place_of("h2") == ("s0", 2)
+
+
+def test_leaves_pass_their_sums_to_a_spine() -> None:
+    net = graph(LEAF_SPINE)
+    found = tree(net)
+    assert children(found) == {
+        "leaf0": [("h0", 1), ("h1", 2)], "leaf1": [("h2", 1), ("h3", 2)], "spine0": [("leaf0", 1), ("leaf1", 2)],
+    }  # fmt: skip
+    assert [(found.switches[leaf].parent, found.switches[leaf].index) for leaf in ("leaf0", "leaf1")] == [
+        ("spine0", 0), ("spine0", 1),
+    ]  # fmt: skip
+    addresses = [summing.address for summing in found.switches.values()]
+    assert len({a.ip for a in addresses}) == len({a.mac for a in addresses}) == 3
+    assert found.address == found.switches["spine0"].address
+
+
+def test_a_switch_with_one_child_routes() -> None:
+    """h0 and h1 meet at leaf0; h2 is alone at leaf1, so that the spine knows it itself."""
+    found = tree(graph(LEAF_SPINE), "h0", "h1", "h2")
+    assert children(found) == {"leaf0": [("h0", 1), ("h1", 2)], "spine0": [("leaf0", 1), ("h2", 2)]}
+    assert found.place_of("h2") == ("spine0", 1)
+
+
+def test_a_program_that_passes_nothing_on_sums_at_the_root_alone() -> None:
+    found = tree(graph(LEAF_SPINE), program="aggregate")
+    assert children(found) == {"spine0": [("h0", 1), ("h1", 1), ("h2", 2), ("h3", 2)]}
+
+
+def test_the_root_is_where_the_program_is_or_where_the_spec_says() -> None:
+    net = graph(LEAF_SPINE)
+    assert tree(net, program="l3_ecmp", leaf1="aggregate").root == "leaf1"
+    assert children(tree(net, root="leaf1"))["leaf1"] == [("h2", 1), ("h3", 2), ("leaf0", 3)]
+
+
+def test_routes_lead_up_to_the_root_and_down_to_whoever_sums() -> None:
+    net = graph({"kind": "fat-tree", "k": 4})
+    found = tree(net, "h0", "h1", "h4", "h5")  # at e0_0 and e1_0, which c0 joins by a0_0 and a1_0
+    leaf = found.switches["e0_0"].address.ip
+    ports = {name: {e.prefix: e.ports for e in entries} for name, entries in routes(net, found).items()}
+    up = f"{found.address.ip}/32"
+    out = {(link.source, link.target): link.source_port for link in net.links}
+    assert {name: entries[up] for name, entries in ports.items() if up in entries} == {
+        "e0_0": (out["e0_0", "a0_0"],), "a0_0": (out["a0_0", "c0"],),
+        "e1_0": (out["e1_0", "a1_0"],), "a1_0": (out["a1_0", "c0"],),
+    }  # fmt: skip
+    assert {name: e[f"{leaf}/32"] for name, e in ports.items() if f"{leaf}/32" in e} == {
+        "c0": (out["c0", "a0_0"],), "a0_0": (out["a0_0", "e0_0"],),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "what"),
+    [
+        ({"root": "h0"}, ("transport", "root"), "'h0' is a host"),
+        ({"root": "spine9"}, ("transport", "root"), "'spine9' is not there"),
+        ({"root": "spine0", "spine0": "l3_ecmp"}, ("transport", "root"), "spine0 runs l3_ecmp, which does not add up"),
+        ({"program": "l3_ecmp"}, ("switches", "program"), "no switch adds up: leaf0 runs l3_ecmp"),
+    ],
+)
+def test_what_cannot_be_summed_is_refused_by_name(keys: dict[str, str], key: tuple[str, ...], what: str) -> None:
+    with pytest.raises(AggregationError, match=what) as caught:
+        tree(graph(LEAF_SPINE), **keys)
+    assert caught.value.key == key
+
+
+def test_more_workers_than_a_program_takes() -> None:
+    with pytest.raises(
+        AggregationError, match="33 contributions meet at s0, and its program aggregate_tree adds up 32"
+    ):
+        tree(graph({"kind": "star", "hosts": 33}))
+    assert len(tree(graph({"kind": "leaf-spine", "spines": 1, "leaves": 2, "hosts": 20})).switches) == 3
+
+
+def test_jobs_have_addresses_of_their_own_and_take_turns_at_roots() -> None:
+    net = graph(LEAF_SPINE)
+    workers = {host: Address("10.0.0.2", "02:00:00:00:00:00") for host in net.hosts}
+    programs = dict.fromkeys(net.switches, "aggregate_tree")
+    trees = [tree_of(net, workers, None, programs, CAPACITIES.get, number=number) for number in (0, 1)]
+    assert [each.root for each in trees] == ["spine0", "spine1"]
+    assert len({summing.address for each in trees for summing in each.switches.values()}) == 6
+
+
+def test_the_bound_of_a_star_is_all_packets_over_one_link() -> None:
+    """1106 bytes at 1 Gb/s take 8.848 us: 1000 of them up, one down, 1 us of delay each way."""
+    net = graph(STAR)
+    paths = SumPaths(net, tree(net), net.hosts)
+    assert paths.round_trip_ns(1106) == 2 * 8848 + 2 * 1000
+    assert paths.bound_ns(Packets(chunks=1000, chunk_bytes=1106)) == 1001 * 8848 + 2000
+    # Exponents, of 82 bytes: the first chunk waits for the round trip of one, and all chunks for the sending of all.
+    assert paths.bound_ns(Packets(1000, 1106, 2, 82)) == 1001 * 8848 + 2000 + 2 * 656 + 2000
+    assert paths.bound_ns(Packets(1000, 1106, 512, 82)) == 512 * 656 + 1001 * 8848 + 2000
+
+
+def test_the_bound_grows_where_contributions_share_a_link() -> None:
+    net = graph(LEAF_SPINE, delay="0us")
+    packets = Packets(chunks=100, chunk_bytes=1250)  # 10 us each
+    assert SumPaths(net, tree(net), net.hosts).bound_ns(packets) == 10_000 * (100 + 3)
+    alone = SumPaths(net, tree(net, program="aggregate"), net.hosts)
+    assert alone.bound_ns(packets) == 10_000 * (200 + 3)

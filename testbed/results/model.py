@@ -85,8 +85,10 @@ class BusFactor(Part):
 class Packets(Part):
     """Wire packets of the job at hosts: sent + duplicated = received + drops + in_flight.
 
-    dropped_program: what switch programs took out of the network. trimmed: cut by switches, and either received, or
-    dropped again (as corrupt by receivers that cannot use them).
+    Each packet is in one of these. dropped_program: what switch programs took out of the network. dropped_strayed: what
+    came to a host that no rank runs on or that it is not addressed to, such as a copy for a monitor; with Open vSwitch,
+    which does not count the copies that it makes, such are in no count. dropped_trimmed: what switches cut and its
+    receiver then could not use; dropped_corrupt is without those. Counts of events beside that: ecn_marked, trimmed.
     """
 
     sent: int
@@ -99,6 +101,8 @@ class Packets(Part):
     retransmitted: int
     ecn_marked: int
     dropped_program: int = 0
+    dropped_strayed: int = 0
+    dropped_trimmed: int = 0
     trimmed: int = 0
 
 

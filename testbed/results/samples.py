@@ -60,6 +60,8 @@ class LinkRow:
     late_p99_ns: int | None
     paused_ns: int = 0  # how long PFC kept a priority from being served, all priorities together
     pfc_sent: int = 0  # pause and resume frames
+    job_strayed: int = 0  # delivered to a host that they are not addressed to
+    job_shortened: int = 0  # delivered to their host, but trimmed by a switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,15 @@ class PacketTotals:
     retransmitted: int = 0
     ecn_marked: int = 0
     dropped_program: int = 0
+    dropped_strayed: int = 0
+    dropped_trimmed: int = 0
     trimmed: int = 0
 
     @property
     def balance(self) -> int:
         """sent + duplicated - received - drops - in_flight; 0 if every packet is accounted for."""
         drops = self.dropped_queue + self.dropped_loss + self.dropped_corrupt + self.dropped_program
+        drops += self.dropped_strayed + self.dropped_trimmed
         return self.sent + self.duplicated - self.received - drops - self.in_flight
 
 

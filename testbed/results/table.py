@@ -225,6 +225,8 @@ def packets_text(result: Result) -> str:
         "lost on links": p.dropped_loss,
         "corrupted": p.dropped_corrupt,
         "dropped by switch programs": p.dropped_program,
+        "to hosts they were not for": p.dropped_strayed,
+        "useless as they were trimmed": p.dropped_trimmed,
         "in flight": p.in_flight,
         "ECN-marked": p.ecn_marked,
         "trimmed": p.trimmed,

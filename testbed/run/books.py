@@ -20,6 +20,7 @@ from testbed.run.counting import (
     peak,
     program_counts,
     risen,
+    strayed,
 )
 from testbed.run.iterations import Measured
 
@@ -90,7 +91,7 @@ class Books:
         tally.switches = self._switch_rows(programs)
         drops = {k: v - self._drops.get(k, 0) for k, v in self._network.host_drops().items()}
         tally.unmodelled_drops = {
-            where: n for where, n in drops.items() if n and not self._expected(where, tally.links)
+            where: n for where, n in drops.items() if n and not self._expected(where, n, tally.links)
         }
         before = {(row.switch, row.kind, row.name): row.dropped for row in self._switches}
         dropped = {
@@ -129,11 +130,15 @@ class Books:
         command = spec.workload is not None and spec.workload.kind == "command"
         return command or spec.transport.kind == "tcp" or bool(self._conductor.planned_deaths)
 
-    def _expected(self, where: str, links: Iterable[LinkRow]) -> bool:
+    def _expected(self, where: str, count: int, links: Iterable[LinkRow]) -> bool:
         """Whether a loss is one that the spec asks for, or that the packets' balance holds already."""
         if CHECKSUM_WRONG in where:  # of background traffic: the job's corrupted packets have no UDP checksum
             return any(row.corrupted > row.job_corrupted for row in links)
-        return self._counted_at_hosts() and PORT_WITHOUT_LISTENER in where
+        if PORT_WITHOUT_LISTENER not in where:
+            return False
+        host = where.partition(":")[0]
+        copies = host not in self._plan.placement and count <= strayed(self._plan, links)[host]
+        return copies or self._counted_at_hosts()
 
     def _switch_rows(self, native: tuple[SwitchCounters, ...]) -> tuple[SwitchRow, ...]:
         if native:

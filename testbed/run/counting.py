@@ -101,6 +101,8 @@ _RISING = (
     "job_duplicated",
     "job_ecn_marked",
     "pfc_sent",
+    "job_strayed",
+    "job_shortened",
 )
 
 
@@ -122,24 +124,38 @@ def packet_totals(
     """
     links = list(links)
     sent, received = ranks.get("sent_packets", 0), ranks.get("received_packets", 0)
-    # Malformed ones are what switches trimmed; from anywhere else none comes.
+    # Malformed ones are what switches trimmed too short to be read; from anywhere else none comes.
     corrupt = ranks.get("corrupt_packets", 0) + ranks.get("malformed_packets", 0)
+    astray = sum(strayed(plan, links).values()) if programs else 0
     if at_hosts:
-        sent, received = _entered(plan, links), _handed_over(plan, links)
+        sent, received = _entered(plan, links), _handed_over(plan, links) - astray
         corrupt = 0  # that is thrown away after it was handed over
+    trimmed = min(corrupt, sum(row.job_shortened for row in links))
     return PacketTotals(
         sent=sent,
         received=received,
         duplicated=sum(row.job_duplicated for row in links) + sum(programs.get(name, 0) for name in PROGRAM_COPIES),
         dropped_queue=sum(row.job_dropped_queue for row in links),
         dropped_loss=sum(row.job_dropped_loss + row.job_dropped_down for row in links) + unreachable,
-        dropped_corrupt=corrupt,
+        dropped_corrupt=corrupt - trimmed,
         in_flight=in_flight,
         retransmitted=ranks.get("retransmitted_packets", 0),
         ecn_marked=sum(row.job_ecn_marked for row in links),
         dropped_program=sum(programs.get(name, 0) for name in PROGRAM_DROPS),
+        dropped_strayed=astray,
+        dropped_trimmed=trimmed,
         trimmed=programs.get("trimmed", 0),
     )
+
+
+def strayed(plan: Plan, links: Iterable[LinkRow]) -> Counter[str]:
+    """Host -> the job's packets that came to it in vain: not addressed to it, or no rank runs there."""
+    found: Counter[str] = Counter()
+    for row in links:
+        host = row.link.split(">")[1]
+        if host in plan.graph.hosts:
+            found[host] += row.job_strayed if host in plan.placement else row.job_packets
+    return found
 
 
 def program_counts(before: Iterable[SwitchCounters], after: Iterable[SwitchCounters]) -> dict[str, int]:

@@ -121,7 +121,7 @@ def result_in(directory: Path) -> dict[str, Any]:
 def balance(result: dict[str, Any]) -> int:
     """Packets unaccounted for."""
     packets = result["packets"]
-    drops = sum(packets[f"dropped_{why}"] for why in ("queue", "loss", "corrupt", "program"))
+    drops = sum(count for name, count in packets.items() if name.startswith("dropped_"))
     return int(packets["sent"] + packets["duplicated"] - packets["received"] - drops - packets["in_flight"])
 
 

@@ -2,6 +2,7 @@
 
 from functools import reduce
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from testbed.run.counting import (
     program_counts,
     risen,
 )
+from tests.plan import specs
 from tests.results.synthetic import a_link, a_plan, a_spec
 
 
@@ -181,9 +183,39 @@ def test_what_switch_programs_did_to_the_jobs_packets_balances() -> None:
     assert counted.balance == 0
 
 
-def test_what_was_trimmed_too_short_to_read_is_corrupt() -> None:
-    counted = totals(planned(), [], sent_packets=10, received_packets=5, corrupt_packets=3, malformed_packets=2)
-    assert (counted.dropped_corrupt, counted.balance) == (5, 0)
+def test_what_was_trimmed_and_is_of_no_use_is_not_corrupt_too() -> None:
+    links = [a_link("s0>h1", job_packets=10, job_shortened=4)]
+    program = {"trimmed": 6}  # two of which were dropped later
+    counted = totals(
+        planned(), [*links, a_link("s0>h0", job_dropped_queue=2)], programs=program,
+        sent_packets=12, received_packets=5, corrupt_packets=3, malformed_packets=2,
+    )  # fmt: skip
+    assert (counted.dropped_trimmed, counted.dropped_corrupt, counted.dropped_queue) == (4, 1, 2)
+    assert (counted.trimmed, counted.balance) == (6, 0)
+
+
+@pytest.mark.parametrize("at_hosts", [True, False])
+def test_copies_for_a_monitor_are_in_the_balance(at_hosts: bool) -> None:
+    """Of 100 packets each way a switch copies all to one rank's host and 30 to a host without a rank."""
+    plan = specs.planned(topology={"kind": "star", "hosts": 3}, workers={"count": 2})
+    links = [
+        a_link("h0>s0", job_packets=100),
+        a_link("h1>s0", job_packets=100),
+        a_link("s0>h0", job_packets=200, job_strayed=100),
+        a_link("s0>h1", job_packets=100),
+        a_link("s0>h2", job_packets=30, job_strayed=20),  # ten with the host's own address
+    ]
+    counted = totals(
+        plan, links, at_hosts=at_hosts, programs={"duplicated": 130}, sent_packets=200, received_packets=200
+    )
+    assert (counted.sent, counted.received, counted.duplicated, counted.dropped_strayed) == (200, 200, 130, 130)
+    assert counted.balance == 0
+
+
+def test_copies_that_nobody_counts_are_no_drops_either() -> None:
+    """Open vSwitch does not say how many packets it floods."""
+    counted = totals(planned(), [a_link("s0>h1", job_packets=9, job_strayed=9)], sent_packets=5, received_packets=5)
+    assert (counted.dropped_strayed, counted.balance) == (0, 0)
 
 
 def test_rows_of_a_native_switch() -> None:

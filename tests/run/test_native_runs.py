@@ -104,10 +104,55 @@ def test_trimmed_packets_are_counted(tmp_path: Path) -> None:
         result = measured(run)
     packets = result["packets"]
     assert packets["trimmed"] > 0
-    assert packets["dropped_corrupt"] > 0, "RoCE's receivers cannot use them"
+    assert packets["dropped_trimmed"] > 0, "RoCE's receivers cannot use them"
+    assert packets["dropped_corrupt"] == 0, "no cable corrupts any"
     assert packets["retransmitted"] > 0
     rows = {row["name"]: int(row["packets"]) for row in run.table("switches.csv") if row["kind"] == "program"}
     assert rows["trimmed"] >= packets["trimmed"]
+
+
+MIRROR = """
+#include <core.p4>
+#include <v1model.p4>
+struct metadata_t { }
+#include "include/ipv4.p4"
+#include "include/flow_hash.p4"
+#include "include/routing.p4"
+
+control SwitchIngress(inout headers_t headers, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    FlowHash() flow_hash;
+    Routing() routing;
+    apply {
+        bit<32> draw;
+        clone(CloneType.I2E, 1);
+        flow_hash.apply(headers, draw);
+        routing.apply(headers, draw, standard_metadata);
+    }
+}
+control SwitchEgress(inout headers_t headers, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    apply { }
+}
+V1Switch(HeadersParser(), VerifyIpv4(), SwitchIngress(), SwitchEgress(), UpdateIpv4(), HeadersDeparser()) main;
+"""
+
+
+@pytest.mark.parametrize(("port", "transport"), [(4, "roce"), (1, "roce"), (4, "tcp")])
+def test_copies_for_a_monitor_balance(port: int, transport: str, tmp_path: Path) -> None:
+    """A program mirrors everything to a host without a rank, h3, or to a rank's."""
+    (tmp_path / "mirror.p4").write_text(MIRROR)
+    (tmp_path / "mirror.stf").write_text(f"mirroring_add 1 {port}\n")
+    with Run(
+        tmp_path,
+        topology={"kind": "star", "hosts": 4},
+        transport={"kind": transport},
+        switches={"kind": "native", "program": "mirror.p4", "entries": "mirror.stf"},
+    ) as run:
+        packets = measured(run)["packets"]
+    assert packets["sent"] > 0
+    assert packets["dropped_strayed"] > packets["sent"] * (0.3 if port == 1 else 0.99)
+    assert packets["received"] + packets["dropped_strayed"] == packets["sent"] + packets["duplicated"]
+    strays = {name: count for name, count in run.links("job_strayed").items() if count}
+    assert list(strays) == [f"s0>h{port - 1}"]
 
 
 def test_entries_of_a_spec_give_priorities_and_marks(tmp_path: Path) -> None:

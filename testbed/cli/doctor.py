@@ -81,6 +81,10 @@ def _carried(measured: "Capabilities") -> "Table":
         table.add_row("native", *_figures(measured.native), "no time", "the fabric")
     else:
         table.add_row("native", "no C compiler")
+    if measured.bmv2 is not None:
+        table.add_row("bmv2", *_figures(measured.bmv2), f"{measured.bmv2.switch_ns / 1000:,.0f} us", "the fabric")
+    else:
+        table.add_row("bmv2", "not installed")
     return table
 
 

@@ -54,6 +54,7 @@ class _Kind:
 
 _OVS = _Kind("ovs", 64_000_000, 14, "2ms", "128KiB")
 _NATIVE = _Kind("native", 512_000_000, 12, "100us", "1MiB")
+_BMV2 = _Kind("bmv2", 32_000_000, 14, "2ms", "64KiB")
 
 
 def capabilities(say: Callable[[str], None]) -> Capabilities:
@@ -85,9 +86,13 @@ def measure() -> Capabilities:
         path_excess_ns=0,
         switch_ns=0,
         native=Carried(1, 0),
+        bmv2=Carried(1 << 62, 0),
     )
     return replace(
-        unknown, **asdict(_carried(unknown, _OVS)), native=_carried(unknown, _NATIVE) if facts.compiler() else None
+        unknown,
+        **asdict(_carried(unknown, _OVS)),
+        native=_carried(unknown, _NATIVE) if facts.compiler() else None,
+        bmv2=None if facts.bmv2_lacks() else _carried(unknown, _BMV2),
     )
 
 
@@ -152,7 +157,7 @@ class _Trial:
         return statistics.median(self._allreduce(conductor) for _ in range(_ROUNDS))
 
     def _switch_ns(self) -> int:
-        in_switches = self._kind.kind == "ovs" and "netcore" in self._plan.drivers
+        in_switches = self._kind.kind != "native" and "netcore" in self._plan.drivers
         transit = self._network.fabric.transit_ns() if in_switches else None
         return transit[1] if transit else 0
 

@@ -70,10 +70,10 @@ def look() -> list[Fact]:
         ),
         Fact(
             "bmv2",
-            path_of("simple_switch") is not None,
-            path_of("simple_switch") or "not installed",
-            "no `switches: {kind: bmv2}` (not supported yet)",
-            "build simple_switch from its public source",
+            not bmv2_lacks(),
+            bmv2_lacks() or str(path_of("simple_switch")),
+            "no `switches: {kind: bmv2}`",
+            "build simple_switch from its public source; pip install 'testbed[bmv2]'",
         ),
     ]
 
@@ -94,6 +94,13 @@ _LINK_SHAPING = {
 def compiler() -> str | None:
     """Where the C compiler is, looked for as the native target looks for it."""
     return path_of(os.environ.get("CC") or "cc")
+
+
+def bmv2_lacks() -> str:
+    """What of bmv2 this machine has not, in words; nothing if it has all."""
+    if path_of("simple_switch") is None:
+        return "simple_switch is not installed"
+    return "" if util.find_spec("thriftpy2") else "no Thrift library (thriftpy2)"
 
 
 def netem() -> bool:

@@ -11,9 +11,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from testbed import __version__
+from testbed.doctor.facts import bmv2_lacks
 from testbed.plan.model import Capabilities, Carried
 
-_METHOD = 5  # of measuring; raise it when the figures mean something else
+_METHOD = 6  # of measuring; raise it when the figures mean something else
 
 
 def cache_file() -> Path:
@@ -29,6 +30,7 @@ def fingerprint() -> dict[str, str | int]:
         "cores": os.cpu_count() or 1,
         "testbed": __version__,
         "method": _METHOD,
+        "bmv2": not bmv2_lacks(),
     }
 
 
@@ -37,8 +39,10 @@ def load_capabilities() -> Capabilities | None:
     try:
         kept = json.loads(cache_file().read_text())
         if kept["fingerprint"] == fingerprint():
-            native = kept["capabilities"].pop("native")
-            return Capabilities(**kept["capabilities"], native=native and Carried(**native))
+            native, bmv2 = (kept["capabilities"].pop(kind) for kind in ("native", "bmv2"))
+            return Capabilities(
+                **kept["capabilities"], native=native and Carried(**native), bmv2=bmv2 and Carried(**bmv2)
+            )
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None

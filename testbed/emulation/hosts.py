@@ -62,11 +62,11 @@ class PlannedHost(LazyShell, Host):  # type: ignore[misc]
     """A host of the plan."""
 
 
-class NativeSwitch(LazyShell, Switch):  # type: ignore[misc]
-    """A native switch of the plan. It lives in the fabric's memory, so that its interfaces are names only."""
+class P4Switch(LazyShell, Switch):  # type: ignore[misc]
+    """A switch of the plan that runs a P4 program: in the fabric's memory, or as a process of bmv2's."""
 
     def start(self, _controllers: Any) -> None:
-        """Nothing: the fabric has it, with its routes, before the first packet."""
+        """Nothing: it is there, with its routes, before the first packet."""
 
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 - Mininet's name
-        """Nothing: it goes with the fabric."""
+        """Nothing: it goes with the fabric, or its process."""

@@ -6,7 +6,7 @@ The objects describe what `testbed.emulation.network` makes in batches; building
 from mininet.net import Mininet
 from mininet.topo import Topo
 
-from testbed.emulation.hosts import LazyShell, NativeSwitch, PlannedHost
+from testbed.emulation.hosts import LazyShell, P4Switch, PlannedHost
 from testbed.emulation.interfaces import PREFIX_LENGTH
 from testbed.emulation.links import PlannedIntf, PlannedLink, namespace_of
 from testbed.emulation.switches import PlannedSwitch
@@ -23,8 +23,8 @@ class PlanTopo(Topo):  # type: ignore[misc]  # mininet has no types
             self.addHost(host, namespace=namespace, ip=f"{address.ip}/{PREFIX_LENGTH}", mac=address.mac)
         for name in plan.graph.switches:
             dpid = f"{plan.switches[name].dpid:x}"
-            if plan.switching.kind == "native":
-                self.addSwitch(name, cls=NativeSwitch, namespace=outer, dpid=dpid)
+            if plan.switching.kind != "ovs":
+                self.addSwitch(name, cls=P4Switch, namespace=outer, dpid=dpid)
             else:
                 self.addSwitch(
                     name,

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from testbed.emulation import interfaces, namespaces, processes, scheduling
+from testbed.emulation.bmv2 import Bmv2Switches
 from testbed.emulation.descriptors import closing_side_by_side
 from testbed.emulation.drops import host_drops as drops_at_hosts
 from testbed.emulation.drops import packet_socket_drops
@@ -34,7 +35,7 @@ from testbed.run.channel import Channel, Hub
 from testbed.topology.graph import LinkParameters
 
 _CONTROLLER = "127.0.0.1", 6653  # IANA's port for OpenFlow
-_CHILD_START_S = 15.0
+_CHILD_START_S = 60.0  # an emulated machine takes a quarter of that over its imports
 _INSTALL_S = 30.0
 _POLL_S = 0.05
 
@@ -70,6 +71,9 @@ class EmulatedNetwork:
         self._plan_file = state.directory / "plan.json"
         self._app = plan.switching.controller if controller else None
         self._openvswitch = OpenVSwitch(state, logs, self.outer, plan.datapath) if plan.datapath else None
+        self._bmv2 = (
+            Bmv2Switches(plan, state, logs, self.outer, self._plan_file) if plan.switching.kind == "bmv2" else None
+        )
         self._tc = TcDriver(plan, self.outer)
         self._links: FabricDriver | None = None
         self._hub: Hub | None = None
@@ -118,8 +122,9 @@ class EmulatedNetwork:
     def _start(self) -> None:
         self._plan_file.write_text(json.dumps(to_json(self.plan)))
         with self._step("programs_s", "compiling the switch programs"):
-            asked = (switch.program for switch in self.plan.switching.native.values())
-            programs = compile_programs(asked, self.state.directory / "programs")
+            native, bmv2 = self.plan.switching.native, self.plan.switching.bmv2
+            asked = (switch.program for switch in (native or bmv2).values())
+            programs = compile_programs(asked, self.state.directory / "programs", native=bool(native))
         scheduling.go_first(self.plan.datapath)
         with self._step("namespaces_s", "making the namespaces"):
             names = (self.outer, *(self.netns(host) for host in self.plan.graph.hosts))
@@ -141,7 +146,7 @@ class EmulatedNetwork:
                 self._links = FabricDriver(self.plan, self._await_event(self._fabric, "ready", _CHILD_START_S))
             interfaces.configure_hosts(self.plan, self.outer)
             environment = self._openvswitch.environment if self._openvswitch is not None else {}
-            if self._openvswitch is not None:
+            if not self.plan.switching.native:
                 interfaces.configure_switch_ports(self.plan, self.outer)
             self._net = PlannedMininet(self.plan, self.outer, environment)
         with self._step("bridges_s", "making the bridges"):
@@ -150,6 +155,8 @@ class EmulatedNetwork:
             if self._openvswitch is not None:
                 target = "tcp:{}:{}".format(*_CONTROLLER) if self._controller is not None else None
                 self._openvswitch.add_bridges(self.plan, target)
+            if self._bmv2 is not None:
+                self._bmv2.start(programs)
         with self._step("shaping_s", "shaping the links"):
             self._tc.configure()  # only now, as Open vSwitch clears the queueing disciplines of a port it takes in
         with self._step("flows_s", "installing the flows"):
@@ -176,6 +183,7 @@ class EmulatedNetwork:
             attempt("control channels", self._hub.close)
         attempt("controller", lambda: processes.stop_all([self._controller] if self._controller else [], leaving=True))
         attempt("Open vSwitch", self._openvswitch.stop if self._openvswitch is not None else lambda: None)
+        attempt("bmv2", self._bmv2.stop if self._bmv2 is not None else lambda: None)
         attempt("fabric", self._stop_fabric)
         attempt("processes left in the namespaces", self._end_strangers)
         attempt("namespaces", lambda: namespaces.delete(self.state.record.namespaces))
@@ -184,9 +192,10 @@ class EmulatedNetwork:
         return problems
 
     def check(self) -> None:
-        """Raise RunFailed if Open vSwitch has died."""
-        if self._openvswitch is not None:
-            self._openvswitch.check()
+        """Raise RunFailed if a switch that is a process has died."""
+        for switches in (self._openvswitch, self._bmv2):
+            if switches is not None:
+                switches.check()
 
     def set_link(self, index: int, parameters: LinkParameters) -> None:
         """Change a directed link (by its index in the graph) while packets flow; model time."""
@@ -197,10 +206,14 @@ class EmulatedNetwork:
     def link_down(self, cable: int) -> None:
         """Cut a cable."""
         self._driver(cable).link_down(cable)
+        if self._bmv2 is not None:
+            self._bmv2.cable_changed(cable, up=False)
 
     def link_up(self, cable: int) -> None:
         """Mend a cable."""
         self._driver(cable).link_up(cable)
+        if self._bmv2 is not None:
+            self._bmv2.cable_changed(cable, up=True)
 
     def link_counters(self) -> Mapping[int, LinkCounters]:
         """Counters of all directed links by index, real time."""
@@ -208,7 +221,9 @@ class EmulatedNetwork:
         return {index: counters for driver in drivers for index, counters in driver.counters().items()}
 
     def switch_counters(self) -> tuple[SwitchCounters, ...]:
-        """Counters of the native switches, of which a network with Open vSwitch has none."""
+        """Counters of the switches that run programs, of which a network with Open vSwitch has none."""
+        if self._bmv2 is not None:
+            return self._bmv2.counters()
         return self._links.client.switches() if self._links is not None else ()
 
     def mark(self) -> None:
@@ -231,7 +246,7 @@ class EmulatedNetwork:
         drops |= self._tc.sender_drops()
         if self._links is not None:
             drops |= self._links.unmodelled_drops()
-        if self.plan.datapath == "user":
+        if self.plan.datapath == "user" or self._bmv2 is not None:
             drops |= packet_socket_drops(self.outer)
         for switch in self.switch_counters():
             if lost := switch.packets.get("dropped_memory"):

@@ -8,15 +8,17 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A program's shared object and BMv2 JSON, and whether it ever gives packets a priority."""
+    """A program's shared object (native ones only) and BMv2 JSON, and whether it ever gives packets a priority."""
 
-    object: Path
+    object: Path | None
     json: Path
     sets_priority: bool
 
 
-def compile_programs(names: Iterable[str], folder: Path) -> Mapping[str, CompiledProgram]:
+def compile_programs(names: Iterable[str], folder: Path, *, native: bool) -> Mapping[str, CompiledProgram]:
     """Compile each program, as a plan names it, unless the cache has it; BMv2 JSON goes into `folder`, which is made.
+
+    native: to a shared object too.
 
     Raises UsageError for a program that is not there or cannot run, MachineLacks without a C compiler.
     """
@@ -32,5 +34,6 @@ def compile_programs(names: Iterable[str], folder: Path) -> Mapping[str, Compile
         folder.mkdir(exist_ok=True)
         target.write_text(json.dumps(document_of(path)))
         program = program_of(json.loads(target.read_text()), path.stem)
-        compiled[name] = CompiledProgram(build_program(program), target, sets_priority(program))
+        built = build_program(program) if native else None
+        compiled[name] = CompiledProgram(built, target, sets_priority(program))
     return compiled

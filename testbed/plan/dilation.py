@@ -93,6 +93,17 @@ def dilate(
     return Dilation(least, by_load, by_timing, by_switches, reasons)
 
 
+def check_ceiling(prediction: Prediction, carried: Carried, dilation: int) -> None:
+    """Raise UsageError if bmv2, which loses what it cannot carry, is to carry more at the dilation of the spec."""
+    asked, ceiling = prediction.packet_hops_per_s / dilation, carried.packet_hops_per_s
+    if asked > ceiling:
+        least = math.ceil(prediction.packet_hops_per_s / (MOST_LOAD * ceiling))
+        raise UsageError(
+            f"bmv2 carries {ceiling:,.0f} packet-hops/s on this machine (measured), and these rates are {asked:,.0f}",
+            hint=f"time_dilation: auto, or {least} or more",
+        )
+
+
 def check_range(spec: Spec, graph: Graph, prediction: Prediction, dilation: int) -> None:
     """Raise UsageError if a time of the spec, slowed down, is more than 63 bits of nanoseconds hold."""
     if dilation > MOST_DILATION:

@@ -6,7 +6,7 @@ are model time; an engine multiplies by `dilation`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from testbed.errors import MachineLacks
@@ -18,6 +18,7 @@ __all__ = [
     "Address",
     "Aggregation",
     "Alternate",
+    "Bmv2Switch",
     "Buffer",
     "Capabilities",
     "Carried",
@@ -38,7 +39,7 @@ __all__ = [
 
 LinkDriver = Literal["tc", "netcore"]
 Datapath = Literal["kernel", "user"]
-SwitchingKind = Literal["ovs", "native"]
+SwitchingKind = Literal["ovs", "native", "bmv2"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ class Capabilities:
     path_excess_ns: how much later than modelled a packet arrives over an idle path whose links' delays are long
     enough to hide what switches take (median, real time).
     switch_ns: what a packet spends in a switch, which links' delays have to hide (p99 at half load, real time).
-    These three are Open vSwitch's; `native` is the same of native switches, None where they cannot run (no C compiler).
+    These three are Open vSwitch's; `native` is the same of native switches, None where they cannot run (no C compiler),
+    and `bmv2` of bmv2's simple_switch, None where it is not installed.
     """
 
     datapath: Datapath
@@ -76,11 +78,19 @@ class Capabilities:
     path_excess_ns: int
     switch_ns: int
     native: Carried | None = None
+    bmv2: Carried | None = None
 
     def through(self, kind: SwitchingKind) -> Carried:
         """What the machine carries through switches of a kind; raises MachineLacks where it cannot run them."""
         if kind == "ovs":
             return Carried(self.packet_hops_per_s, self.path_excess_ns, self.switch_ns)
+        if kind == "bmv2":
+            if self.bmv2 is None:
+                raise MachineLacks(
+                    "switches of kind bmv2 need bmv2's simple_switch, and this machine has none",
+                    hint="build it from its public source, then `testbed doctor --again`; or use `kind: native`",
+                )
+            return self.bmv2
         if self.native is None:
             raise MachineLacks(
                 "native switches need a C compiler, and this machine has none",
@@ -130,12 +140,21 @@ class NativeSwitch:
 
 
 @dataclass(frozen=True, slots=True)
+class Bmv2Switch:
+    """A `simple_switch` of bmv2's; `program` and `entries` as in `NativeSwitch`."""
+
+    program: str
+    entries: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Switching:
     """What forwards, and who tells it the routes."""
 
     kind: SwitchingKind
     controller: str | None  # the OpenFlow app (a name or FILE.py); None: entries come straight from the plan
-    native: Mapping[str, NativeSwitch]  # by switch; with Open vSwitch none
+    native: Mapping[str, NativeSwitch]  # by switch; none with others
+    bmv2: Mapping[str, Bmv2Switch] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

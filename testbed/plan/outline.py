@@ -17,7 +17,7 @@ from rich.text import Text
 from testbed.collective.cost import transfer_bytes
 from testbed.collective.schedule import REDUCE, Schedule
 from testbed.plan import messages
-from testbed.plan.model import Buffer, Capabilities, JobPlan, NativeSwitch, Pfc, Plan
+from testbed.plan.model import Bmv2Switch, Buffer, Capabilities, JobPlan, NativeSwitch, Pfc, Plan
 from testbed.plan.planner import explain_dilation
 from testbed.plan.predict import buffers, schedule_of
 from testbed.plan.serial import to_json
@@ -103,7 +103,8 @@ def _head(plan: Plan, runs: int) -> RenderableType:
 def _forwarders(plan: Plan) -> str:
     """`native (l3_ecmp, no controller)`."""
     switching = plan.switching
-    programs = dict.fromkeys(_program(switch) for switch in switching.native.values())
+    switches = switching.native or switching.bmv2
+    programs = dict.fromkeys(_program(switch) for switch in switches.values())
     what = [f"{plan.datapath} datapath"] if plan.datapath else list(programs)
     controller = f"controller {_base(switching.controller)}" if switching.controller else "no controller"
     return f"{switching.kind} ({', '.join([*what, controller])})"
@@ -281,7 +282,7 @@ def _impairment(p: LinkParameters) -> str:
     return ", ".join(words)
 
 
-def _program(switch: NativeSwitch) -> str:
+def _program(switch: NativeSwitch | Bmv2Switch) -> str:
     return _base(switch.program)
 
 

@@ -1,7 +1,7 @@
 """From a spec and what the machine has to the plan, touching nothing."""
 
 from testbed.errors import MachineLacks
-from testbed.plan.dilation import Dilation, Journey, check_range, dilate
+from testbed.plan.dilation import Dilation, Journey, check_ceiling, check_range, dilate
 from testbed.plan.drivers import datapath_of, drivers
 from testbed.plan.failures import failing_sets
 from testbed.plan.model import Address, Capabilities, Carried, JobPlan, Plan, Switching
@@ -29,6 +29,7 @@ DEFAULT_CAPABILITIES = Capabilities(
     path_excess_ns=250_000,
     switch_ns=1_000_000,
     native=Carried(packet_hops_per_s=200_000, path_excess_ns=250_000),
+    bmv2=Carried(packet_hops_per_s=20_000, path_excess_ns=500_000, switch_ns=1_000_000),
 )
 
 
@@ -53,6 +54,8 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
     journeys = [_journey(job, RankPaths(graph, paths, job.placement or graph.hosts)) for job in jobs]
     dilation = dilate(spec, prediction.packet_hops_per_s, journeys, capabilities, switching.kind).value
     check_range(spec, graph, prediction, dilation)
+    if switching.kind == "bmv2":
+        check_ceiling(prediction, capabilities.through("bmv2"), dilation)
     core = router.core_cables()
     failing = [frozenset([cable]) for cable in core]
     # A host's only cable leaves nothing to choose, so only switch-to-switch cables count.

@@ -12,6 +12,7 @@ from testbed.errors import UsageError
 from testbed.plan.model import (
     Address,
     Alternate,
+    Bmv2Switch,
     Buffer,
     Entry,
     JobPlan,
@@ -80,6 +81,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
             "kind": plan.switching.kind,
             "controller": plan.switching.controller,
             "native": {name: asdict(switch) for name, switch in plan.switching.native.items()},
+            "bmv2": {name: asdict(switch) for name, switch in plan.switching.bmv2.items()},
         },
         "datapath": plan.datapath,
         "drivers": list(plan.drivers),
@@ -138,7 +140,8 @@ def _job(data: Mapping[str, Any], spec: Spec) -> JobPlan:
 
 def _switching(data: Mapping[str, Any]) -> Switching:
     native = {name: _native(switch) for name, switch in data["native"].items()}
-    return Switching(data["kind"], data["controller"], native)
+    bmv2 = {name: Bmv2Switch(**switch) for name, switch in data["bmv2"].items()}
+    return Switching(data["kind"], data["controller"], native, bmv2)
 
 
 def _native(data: Mapping[str, Any]) -> NativeSwitch:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from testbed.plan.model import Buffer, Capabilities, NativeSwitch, Pfc, Switching, SwitchingKind
+from testbed.plan.model import Bmv2Switch, Buffer, Capabilities, NativeSwitch, Pfc, Switching, SwitchingKind
 from testbed.spec.model import PRIORITIES, BufferSpec, PfcSpec, SchedulerSpec, Spec, SwitchesSpec, SwitchKeys
 from testbed.topology.graph import Graph
 from testbed.topology.switches import KEYS, MOST_PORTS, default_program, switch_keys
@@ -14,18 +14,21 @@ def switching_of(spec: Spec, graph: Graph, capabilities: Capabilities) -> Switch
     """Who forwards, on this machine; raises SelectError."""
     kind = _kind(spec.switches, graph, capabilities)
     named = spec.switches.controller
-    controller = named or (None if spec.switches.kind == "native" else _CONTROLLER)
+    controller = named or (None if spec.switches.kind in ("native", "bmv2") else _CONTROLLER)
     if kind == "ovs":
         return Switching(kind, controller, {})
     program = default_program(spec.routing)
     keys = switch_keys(graph, spec.switches)
+    if kind == "bmv2":
+        switches = {name: Bmv2Switch(each.program or program, each.entries) for name, each in keys.items()}
+        return Switching(kind, controller, {}, switches)
     return Switching(kind, controller, {name: _native(each, program) for name, each in keys.items()})
 
 
 def _kind(switches: SwitchesSpec, graph: Graph, capabilities: Capabilities) -> SwitchingKind:
     """`auto`: native where the spec asks for what only these have; else Open vSwitch where the kernel forwards."""
     if switches.kind != "auto":
-        return "ovs" if switches.kind == "ovs" else "native"
+        return switches.kind
     if switches.overrides or any(getattr(switches, key) is not None for key in KEYS):
         return "native"
     ports = max(len(graph.links_from(name)) for name in graph.switches)

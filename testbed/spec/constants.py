@@ -19,6 +19,7 @@ from testbed.transport.congestion import CONGESTIONS
 from testbed.transport.parameters import Parameter
 
 _NATIVE_KEYS = (*WRITTEN.values(), "overrides")
+_PROGRAM_KEYS = ("program", "entries")  # of all switches that run programs
 _TRANSPORT_KEYS = ("kind", "congestion", "scale")
 Names = tuple[Step, ...]
 
@@ -82,7 +83,12 @@ def _fit_switches(findings: Findings) -> None:
     if beyond or not isinstance(section, dict):
         return
     kind = section.get("kind", Node("ovs", nodes[-1].mark, nodes[-1].mark))
-    others = {"ovs": _NATIVE_KEYS, "native": ("datapath",), "auto": ("datapath",)}
+    others = {
+        "ovs": _NATIVE_KEYS,
+        "native": ("datapath",),
+        "auto": ("datapath",),
+        "bmv2": ("datapath", "controller", *(key for key in WRITTEN.values() if key not in _PROGRAM_KEYS)),
+    }
     for key in others.get(str(kind.value), ()):
         node = section.get(key)
         if node is None or (key == "datapath" and node.value == "auto"):
@@ -90,7 +96,7 @@ def _fit_switches(findings: Findings) -> None:
         if kind.mark.replaced and not node.key_mark.replaced:
             findings.root.remove((*path, key))
             continue
-        wanted = "native (or auto)" if kind.value == "ovs" else "ovs"
+        wanted = "ovs" if key in ("datapath", "controller") else "native (or auto)"
         suggestion = f"kind: {wanted.partition(' ')[0]}"
         findings.add((*path, key), f"goes with kind: {wanted}, and this is {kind.value}", suggestion, at_key=True)
         findings.drop((*path, key))

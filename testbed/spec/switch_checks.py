@@ -79,7 +79,8 @@ def check_switches(net: Network) -> None:
             findings.add(path, f"sets nothing: give it one of {', '.join(WRITTEN.values())}")
     for path, entry in entries:
         _check_entry(findings, path, entry)
-    runs_programs = switches.kind == "native" or (switches.kind == "auto" and any(given(e) for _, e in entries))
+    undecided = switches.kind == "auto" and not any(given(e) for _, e in entries)
+    runs_programs = switches.kind != "ovs" and not undecided
     if net.graph is not None and runs_programs and not findings.incomplete("switches"):
         _check_together(net, net.graph, _settle(net, net.graph, selected))
 

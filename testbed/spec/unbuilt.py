@@ -11,7 +11,6 @@ NEVER_KEYS = {"faults.mtu": "cannot change while packets flow: an MTU is set und
 UNBUILT_VALUES: dict[str, tuple[str, ...]] = {
     "engine": ("simulation",),
     "topology.kind": ("bcube", "dcell", "wdm-ring", "circuit", "ramp", "edge-cloud"),
-    "switches.kind": ("bmv2",),
     "transport.kind": ("irn", "srnic", "falcon", "ubt", "optinic", "dlcp", "dblp", "aggregation"),
     "transport.congestion": ("timely", "swift", "dctcp", "nscc"),
     "transport.congestion.kind": ("timely", "swift", "dctcp", "nscc"),

@@ -87,7 +87,7 @@ def test_packets_cross_switches_that_are_no_devices(state: RunState, tmp_path: P
 def test_mininets_objects_are_there(state: RunState, tmp_path: Path) -> None:
     with EmulatedNetwork(native_plan("star", hosts=2), state, tmp_path) as network:
         switch = network.net.get("s0")
-        assert (type(switch).__name__, switch.dpid) == ("NativeSwitch", f"{1:016x}")
+        assert (type(switch).__name__, switch.dpid) == ("P4Switch", f"{1:016x}")
         assert network.net.ping(network.net.hosts, timeout="2") == 0.0  # per cent lost
         assert str(network.net.linksBetween(*network.net.get("h0", "s0"))[0]) == "h0-eth0<->s0-eth1"
         assert "lo" in switch.cmd("ip -br link")

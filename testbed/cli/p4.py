@@ -67,7 +67,7 @@ def run_test(
     statements = read_stf(stf)
     with tempfile.TemporaryDirectory(prefix="testbed-p4-") as work:
         compiled = path if path.suffix == ".json" else _compile(path, Path(work), defines, includes)[0]
-        report = run_stf(compiled, statements, target)
+        report = run_stf(compiled, statements, target, str(stf))
     for failure in report.failures:
         typer.echo(f"{stf}: {failure}")
     if report.as_specified or report.as_reference:

@@ -249,6 +249,7 @@ class Array:
     binding: str | None = None
     bytes: bool = False  # a meter of bytes
     target: tuple[str, str] | None = None  # where a direct meter writes its colour
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +374,7 @@ class _Reader:
             pipelines={name: pipelines[name] for name in ("ingress", "egress")},
             calculations={c["name"]: _calculation(c) for c in d.get("calculations", ())},
             checksums=tuple(_checksum(c) for c in d.get("checksums", ())),
-            registers=tuple(Array(r["name"], int(r["size"]), int(r["bitwidth"])) for r in d.get("register_arrays", ())),
+            registers=tuple(_register(r) for r in d.get("register_arrays", ())),
             counters=tuple(_counter(c) for c in d.get("counter_arrays", ())),
             meters=tuple(_meter(m) for m in d.get("meter_arrays", ())),
             value_sets=tuple(
@@ -561,10 +562,18 @@ def _checksum(document: Json) -> Checksum:
     )
 
 
+def _register(document: Json) -> Array:
+    return Array(document["name"], int(document["size"]), int(document["bitwidth"]), source=_source(document))
+
+
 def _counter(document: Json) -> Array:
     direct = bool(document.get("is_direct"))
     return Array(
-        document["name"], 0 if direct else int(document["size"]), direct=direct, binding=document.get("binding")
+        document["name"],
+        0 if direct else int(document["size"]),
+        direct=direct,
+        binding=document.get("binding"),
+        source=_source(document),
     )
 
 
@@ -578,4 +587,5 @@ def _meter(document: Json) -> Array:
         binding=document.get("binding"),
         bytes=document.get("type") == "bytes",
         target=(target[0], target[1]) if direct and target else None,
+        source=_source(document),
     )

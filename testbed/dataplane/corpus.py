@@ -144,7 +144,8 @@ def _judged(
     try:
         compiled = work / f"{program.stem}.json"
         compiled.write_text(json.dumps(compile_p4(program, defines, includes).json))
-        report = run_stf(compiled, read_stf(program.with_suffix(".stf")), target)
+        stf = program.with_suffix(".stf")
+        report = run_stf(compiled, read_stf(stf), target, str(stf))
     except MachineLacks:
         raise
     except UsageError as error:

@@ -6,9 +6,10 @@ The plan owns `routes`, `members` and `salts`, so that lines on these are refuse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from testbed.dataplane.bmv2json import Array, Program
+from testbed.dataplane.bmv2json import Program
 from testbed.dataplane.forwarding import MEMBERS, ROUTES, SALTS
-from testbed.dataplane.native.control import ActionCall, Control, ControlError, FieldMatch, by_suffix
+from testbed.dataplane.native.configurable import check_number
+from testbed.dataplane.native.control import ActionCall, Control, ControlError, FieldMatch, element
 from testbed.dataplane.native.loader import ProgramTable, Rates
 from testbed.dataplane.stf import OF_TESTS, Add, Command, SetDefault, Statement, StfError, read_stf
 from testbed.dataplane.stf_runner import Configurable, Configuration
@@ -18,7 +19,6 @@ from testbed.resources import own_or_shipped, shared_folder
 FILES = (".stf",)
 _SHIPPED = ".entries.stf"
 _PLANNED = (ROUTES, MEMBERS, SALTS)
-_NUMBERS = 1 << 16  # of multicast groups, clone sessions and replication ids
 
 
 def shipped() -> Mapping[str, Path]:
@@ -101,19 +101,12 @@ class _Rehearsal(Control):
             raise ControlError(f"the default action of {table.name} is fixed by the program")
 
     def write_register(self, name: str, index: int, value: int) -> None:
-        array = self._array("register", self._program.registers, name, index)
+        array = element("register", self._program.registers, name, index)
         if value >> array.bits:
             raise ControlError(f"{array.name}[{index}]: {value:#x} does not fit {array.bits} bits")
 
     def set_meter(self, name: str, index: int, rates: Rates) -> None:  # noqa: ARG002 - any rates will do
-        self._array("meter", [meter for meter in self._program.meters if not meter.direct], name, index)
-
-    def _array(self, what: str, arrays: Sequence[Array], name: str, index: int) -> Array:
-        full = by_suffix(name, [array.name for array in arrays], what)
-        array = next(each for each in arrays if each.name == full)
-        if index >= array.size:
-            raise ControlError(f"{array.name} has no element {index}: it has {array.size}")
-        return array
+        element("meter", self._program.meters, name, index)
 
 
 class _Unbuilt:
@@ -124,17 +117,16 @@ class _Unbuilt:
         self._ports = {*range(1, ports + 1), CPU_PORT}
 
     def set_group(self, group: int, replicas: Sequence[tuple[int, int]]) -> None:
-        self._check_number("multicast group", group)
+        check_number("multicast group", group)
         for port, rid in replicas:
-            self._check_number("replication id", rid)
+            check_number("replication id", rid)
             self._check_port(port)
 
     def set_session(self, session: int, *, port: int | None = None, group: int | None = None) -> None:
-        self._check_number("clone session", session)
+        check_number("clone session", session)
         if port is not None:
             self._check_port(port)
-        if group is not None:
-            self._check_number("multicast group", group)
+        check_number("multicast group", group or 0)
 
     def set_queue_depth(self, depth: int) -> None:
         raise ControlError(f"a queue is as deep as it is: {depth} can be told to packet tests only")
@@ -143,8 +135,3 @@ class _Unbuilt:
         if port not in self._ports:
             most = len(self._ports) - 1
             raise ControlError(f"there is no port {port}: they are 1 to {most}, and {CPU_PORT} of the control plane")
-
-    @staticmethod
-    def _check_number(what: str, number: int) -> None:
-        if number >= _NUMBERS:
-            raise ControlError(f"a {what} is below {_NUMBERS}, and this is {number}")

@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import UsageError
+from testbed.netcore import CPU_PORT
+from testbed.units import shown
+
+MOST_BYTES = 65549  # of a packet: an Ethernet header and the largest IPv4 packet
+_MOST_DIGITS = 4000  # of a decimal number
 
 
 class StfError(UsageError):
@@ -176,8 +181,13 @@ def _statement(code: str, line: int) -> Statement:
 
 
 def _packet(rest: str, line: int) -> Packet:
-    port, *data = rest.split()
-    return Packet(line, _decimal(port), bytes.fromhex("".join(data)))
+    port, *data = rest.split() or [""]
+    digits = "".join(data)
+    if not re.fullmatch(r"(?:[0-9a-fA-F]{2})*", digits):
+        raise ValueError(f"not whole bytes in hexadecimal digits: {shown(digits)}")
+    if len(digits) > 2 * MOST_BYTES:
+        raise ValueError(f"a packet has at most {MOST_BYTES} bytes, and this one {len(digits) // 2}")
+    return Packet(line, _port(port), bytes.fromhex(digits))
 
 
 def _pattern(words: list[str]) -> Pattern:
@@ -188,8 +198,8 @@ def _pattern(words: list[str]) -> Pattern:
     exact = digits.endswith("$")
     digits = digits.removesuffix("$")
     if not re.fullmatch(r"[0-9a-f*]*", digits):
-        raise ValueError(f"not hexadecimal digits: {digits!r}")
-    return Pattern(_decimal(port), digits or None, exact)
+        raise ValueError(f"not hexadecimal digits: {shown(digits)}")
+    return Pattern(_port(port), digits or None, exact)
 
 
 def _call(text: str) -> Call:
@@ -210,7 +220,7 @@ def _add(rest: str, line: int) -> Add:
     if match is None:
         raise ValueError("`add` is written: add TABLE [PRIORITY] KEY:VALUE … ACTION(NAME:VALUE, …) [= LABEL]")
     words = match[2].split()
-    priority = int(words.pop(0)) if words and words[0].isdigit() else None
+    priority = _decimal(words.pop(0)) if words and words[0].isdigit() else None
     keys = []
     for word in words:
         name, colon, value = word.rpartition(":")
@@ -231,8 +241,8 @@ def _check(rest: str, line: int) -> CheckCounter:
     match = re.fullmatch(r"([\w.]+)\s*\(\s*(\d+|\$\w+)\s*\)\s*(packets|bytes)\s*(==|!=|<=|>=|<|>)\s*(\d+)", rest)
     if match is None:
         raise ValueError("`check_counter` is written: check_counter NAME(INDEX or $LABEL) packets|bytes == NUMBER")
-    index: int | str = match[2][1:] if match[2].startswith("$") else int(match[2])
-    return CheckCounter(line, match[1], index, match[3], match[4], int(match[5]))
+    index: int | str = match[2][1:] if match[2].startswith("$") else _decimal(match[2])
+    return CheckCounter(line, match[1], index, match[3], match[4], _decimal(match[5]))
 
 
 _PARSERS: Mapping[str, Callable[[str, int], Statement]] = {
@@ -246,9 +256,16 @@ _PARSERS: Mapping[str, Callable[[str, int], Statement]] = {
 
 
 def _decimal(text: str) -> int:
-    if not text.isdigit():
-        raise ValueError(f"not a decimal number: {text!r}")
+    if not re.fullmatch(rf"[0-9]{{1,{_MOST_DIGITS}}}", text):
+        raise ValueError(f"not a decimal number: {shown(text)}")
     return int(text)
+
+
+def _port(text: str) -> int:
+    port = _decimal(text)
+    if port > CPU_PORT:
+        raise ValueError(f"there is no port {port}: they are 0 to {CPU_PORT - 1}, and {CPU_PORT} of the control plane")
+    return port
 
 
 def _exact(text: str) -> int:
@@ -262,7 +279,9 @@ def _digits(text: str) -> Digits:
     for prefix, base, size in (("0x", 16, 4), ("0b", 2, 1)):
         if text.lower().startswith(prefix):
             body = text[2:].lower()
-            value = int(body.replace("*", "0") or "x", base)
+            if not re.fullmatch(r"[0-9a-f*]+" if base == 16 else "[01*]+", body):
+                raise ValueError(f"not a number: {shown(text)}")
+            value = int(body.replace("*", "0"), base)
             mask = int("".join("0" if c == "*" else format(base - 1, "x") for c in body), base)
             return Digits(value, mask, size * len(body))
     return Digits(_decimal(text), -1, 0)

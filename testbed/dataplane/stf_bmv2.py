@@ -15,13 +15,14 @@ import subprocess
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.dataplane.bmv2json import Program, Table, read_json
-from testbed.dataplane.native.control import by_suffix
-from testbed.dataplane.stf import Add, Call, CheckCounter, Command, Packet, SetDefault, Statement, StfError
-from testbed.dataplane.stf_runner import Outcome, ports_of
+from testbed.dataplane.native.control import ControlError, by_suffix
+from testbed.dataplane.stf import Add, Call, CheckCounter, Command, Packet, SetDefault, Statement
+from testbed.dataplane.stf_runner import Outcome, blamed, ports_of
 from testbed.errors import MachineLacks, RunFailed
 
 START_LIMIT_S = 30
@@ -35,10 +36,10 @@ _RECORD = struct.Struct("<IIII")
 _MAGIC, _ETHERNET = 0xA1B2C3D4, 1
 
 
-def run_bmv2(json: Path, statements: Sequence[Statement]) -> Outcome:
+def run_bmv2(json: Path, statements: Sequence[Statement], file: str = "") -> Outcome:
     """Carry out a test on the real simple_switch. Raises `MachineLacks` where it is not installed."""
     switch, cli = (_tool(name) for name in ("simple_switch", "simple_switch_CLI"))
-    commands = _Commands(read_json(json))
+    commands = _Commands(read_json(json), file)
     packets = [s for s in statements if isinstance(s, Packet)]
     checks = [s for s in statements if isinstance(s, CheckCounter)]
     ports = ports_of(statements)
@@ -194,8 +195,9 @@ def _read_pcap(path: Path) -> list[bytes]:
 class _Commands:
     """The test's configuration in the language of simple_switch_CLI."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, file: str) -> None:
         self._program = program
+        self._file = file
         self._tables = {t.name: t for t in program.tables}
         self._entries: dict[str, int] = {}
         self._labels: dict[str, tuple[str, int]] = {}
@@ -207,13 +209,26 @@ class _Commands:
         return lines
 
     def take(self, statement: Statement) -> None:
+        """Add the commands of a statement. Raises `StfError`."""
+        with self._blaming(statement):
+            self._take(statement)
+
+    @contextmanager
+    def _blaming(self, statement: Statement) -> Iterator[None]:
+        """Tell what is wrong with the place of the statement."""
+        try:
+            yield
+        except (ControlError, ValueError) as error:
+            raise blamed(self._file, statement, error) from error
+
+    def _take(self, statement: Statement) -> None:
         if isinstance(statement, Add):
             self._add(statement)
         elif isinstance(statement, SetDefault):
             table = self._table(statement.table)
             self._lines.append(" ".join(["table_set_default", table.name, *self._call(table, statement.call)]))
         elif isinstance(statement, Command) and statement.word == "queue_depth":
-            raise StfError(f"line {statement.line}: the queues of simple_switch cannot be given a depth")
+            raise ValueError("the queues of simple_switch cannot be given a depth")
         elif isinstance(statement, Command) and statement.word != "wait":
             self._lines.append(" ".join((statement.word, *self._full(statement))))
 
@@ -252,7 +267,7 @@ class _Commands:
                 case "lpm":
                     keys.append(f"{value:#x}/{mask.bit_count() if prefix is None else prefix}")
                 case "range":
-                    raise StfError(f"line {statement.line}: a range key cannot be written")
+                    raise ValueError("a range key cannot be written")
                 case _:
                     keys.append(f"{value:#x}")
         call = self._call(table, statement.call)
@@ -270,16 +285,20 @@ class _Commands:
         return 1 if name == "$valid$" else self._program.headers[header].type.field(name).bits
 
     def read(self, check: CheckCounter) -> str:
-        """The command that reads the counter of a check."""
+        """The command that reads the counter of a check. Raises `StfError`."""
+        with self._blaming(check):
+            return self._read(check)
+
+    def _read(self, check: CheckCounter) -> str:
         if isinstance(check.index, int):
             name = by_suffix(check.name, [c.name for c in self._program.counters], "counter")
             return f"counter_read {name} {check.index}"
         if check.index not in self._labels:
-            raise StfError(f"line {check.line}: there is no entry labelled {check.index!r}")
+            raise ValueError(f"there is no entry labelled {check.index!r}")
         table, handle = self._labels[check.index]
         counter = next((c.name for c in self._program.counters if c.binding == table), None)
         if counter is None:
-            raise StfError(f"line {check.line}: the table {table} has no direct counter")
+            raise ValueError(f"the table {table} has no direct counter")
         return f"counter_read {counter} {handle}"
 
     @staticmethod

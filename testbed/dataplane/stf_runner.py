@@ -5,6 +5,7 @@ the port's `expect` lines. What leaves a port without an expectation is a failur
 `spec-expect` either form is accepted, and the report tells which one came.
 """
 
+import math
 import operator
 import re
 from collections import defaultdict
@@ -31,6 +32,7 @@ from testbed.dataplane.stf import (
 )
 from testbed.errors import UsageError
 from testbed.netcore import PASSES
+from testbed.units import shown
 
 PORTS = range(10)  # and those that a test names: what is sent to any other port vanishes
 _FAILED_ASSERT = re.compile("(assert|assume) failed: ")  # as generated code has it
@@ -73,14 +75,17 @@ class Report:
 class Target(Protocol):
     """Carries out the statements of a test on a program."""
 
-    def __call__(self, json: Path, statements: Sequence[Statement]) -> Outcome: ...
+    def __call__(self, json: Path, statements: Sequence[Statement], file: str = "") -> Outcome: ...
 
 
-def run_stf(json: Path, statements: Sequence[Statement], target: str = "native") -> Report:
-    """Run a test on a program's BMv2 JSON. Raises `JsonError`, `StfError`, `MachineLacks`, `UsageError`."""
+def run_stf(json: Path, statements: Sequence[Statement], target: str = "native", file: str = "") -> Report:
+    """Run a test on a program's BMv2 JSON; `file`: where it is, for messages.
+
+    Raises `JsonError`, `StfError`, `MachineLacks`, `UsageError`.
+    """
     if target not in TARGETS:
         raise UsageError(f"there is no target {target!r}", hint=f"there are: {', '.join(TARGETS)}")
-    return judge(statements, TARGETS[target](json, statements))
+    return judge(statements, TARGETS[target](json, statements, file))
 
 
 def judge(statements: Sequence[Statement], outcome: Outcome) -> Report:
@@ -125,17 +130,17 @@ def judge(statements: Sequence[Statement], outcome: Outcome) -> Report:
     return Report(tuple(failures), held, as_reference, as_specified)
 
 
-def run_native(json: Path, statements: Sequence[Statement], *, sanitize: bool = False) -> Outcome:
+def run_native(json: Path, statements: Sequence[Statement], file: str = "") -> Outcome:
     """The native target: compile, configure, inject."""
-    with Exchange(read_json(json), sanitize=sanitize) as exchange:
-        return carry_out(exchange, statements)
+    with Exchange(read_json(json)) as exchange:
+        return carry_out(exchange, statements, file)
 
 
-def carry_out(exchange: Exchange, statements: Sequence[Statement]) -> Outcome:
+def carry_out(exchange: Exchange, statements: Sequence[Statement], file: str = "") -> Outcome:
     """Carry out the statements on a switch in memory."""
     sent: dict[int, list[bytes]] = defaultdict(list)
     failures: list[str] = []
-    configuration = Configuration(exchange)
+    configuration = Configuration(exchange, file)
     watched = ports_of(statements)
     now_ns = 0
     for statement in statements:
@@ -166,6 +171,13 @@ def ports_of(statements: Sequence[Statement]) -> list[int]:
     """The ports that a test can see."""
     named = {s.port if isinstance(s, Packet) else s.pattern.port for s in statements if isinstance(s, Packet | Expect)}
     return sorted({*PORTS, *named})
+
+
+def blamed(file: str, statement: Statement, error: ControlError | ValueError) -> StfError:
+    """What was wrong, with the place of the statement."""
+    hint = error.hint if isinstance(error, ControlError) else ""
+    place = f"{file}:{statement.line}:1" if file else f"line {statement.line}"
+    return StfError(f"{place}: {error}", hint=hint)
 
 
 class Configurable(Protocol):
@@ -205,9 +217,7 @@ class Configuration:
             elif isinstance(statement, Command):
                 self._command(statement.word, statement.arguments)
         except (ControlError, ValueError) as error:
-            hint = error.hint if isinstance(error, ControlError) else ""
-            place = f"{self._file}:{statement.line}:1" if self._file else f"line {statement.line}"
-            raise StfError(f"{place}: {error}", hint=hint) from error
+            raise blamed(self._file, statement, error) from error
 
     def _add(self, statement: Add) -> None:
         table = self._control.table(statement.table)
@@ -255,13 +265,16 @@ class Configuration:
                 raise ValueError(f"`{word}` is not supported on the native target")
 
     def count(self, check: CheckCounter) -> int:
-        """The counter that a check names, after the last packet."""
-        if isinstance(check.index, str):
-            if check.index not in self._labels:
-                raise StfError(f"line {check.line}: there is no entry labelled {check.index!r}")
-            packets, size = self._control.entry_count(*self._labels[check.index])
-        else:
-            packets, size = self._control.read_counter(check.name, check.index)
+        """The counter that a check names, after the last packet. Raises `StfError`."""
+        try:
+            if isinstance(check.index, int):
+                packets, size = self._control.read_counter(check.name, check.index)
+            elif check.index in self._labels:
+                packets, size = self._control.entry_count(*self._labels[check.index])
+            else:
+                raise ValueError(f"there is no entry labelled {check.index!r}")
+        except (ControlError, ValueError) as error:
+            raise blamed(self._file, check, error) from error
         return packets if check.unit == "packets" else size
 
 
@@ -295,24 +308,32 @@ def _number(text: str) -> int:
     try:
         value = int(text, 0)
     except ValueError:
-        raise ValueError(f"not a number: {text!r}") from None
+        raise ValueError(f"not a number: {shown(text)}") from None
     if value < 0:
-        raise ValueError(f"less than 0: {text!r}")
+        raise ValueError(f"less than 0: {shown(text)}")
     return value
 
 
 def _rate(text: str) -> tuple[float, int]:
     rate, colon, burst = text.partition(":")
     if not colon:
-        raise ValueError(f"a rate is written RATE:BURST, not {text!r}")
-    return float(rate), int(burst)
+        raise ValueError(f"a rate is written RATE:BURST, not {shown(text)}")
+    try:
+        per_us = float(rate)
+    except ValueError:
+        per_us = math.nan
+    if not 0 <= per_us < math.inf:
+        raise ValueError(f"not a rate, from 0 on, of packets or bytes a microsecond: {shown(rate)}")
+    if (size := _number(burst)) >= 1 << 64:
+        raise ValueError(f"a burst is below 2^64: {shown(burst)}")
+    return per_us, size
 
 
-def run_bmv2(json: Path, statements: Sequence[Statement]) -> Outcome:
+def run_bmv2(json: Path, statements: Sequence[Statement], file: str = "") -> Outcome:
     """The real simple_switch."""
     from testbed.dataplane.stf_bmv2 import run_bmv2 as run
 
-    return run(json, statements)
+    return run(json, statements, file)
 
 
 TARGETS: Mapping[str, Target] = {"native": run_native, "bmv2": run_bmv2}

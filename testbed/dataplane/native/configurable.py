@@ -4,22 +4,43 @@ import ctypes
 from collections.abc import Sequence
 
 from testbed.dataplane.bmv2json import Program
-from testbed.dataplane.native.control import Control
+from testbed.dataplane.native.control import Control, ControlError
 from testbed.dataplane.native.loader import ProgramTable
-from testbed.netcore import Fabric
+from testbed.errors import MachineLacks
+from testbed.netcore import CPU_PORT, Fabric
+
+NUMBERS = 1 << 16  # of multicast groups, clone sessions and replication ids
+DEPTHS = (1 << 32) - 1  # of a queue, in bytes
+
+
+def check_number(what: str, number: int) -> None:
+    """Raise ControlError for the number of a group, a session or a replica that cannot be."""
+    if number >= NUMBERS:
+        raise ControlError(f"a {what} is below {NUMBERS}, and this is {number}")
+
+
+def check_port(port: int) -> None:
+    """Raise ControlError for a port that no switch has."""
+    if port > CPU_PORT:
+        raise ControlError(
+            f"there is no port {port}: they are 0 to {CPU_PORT - 1}, and {CPU_PORT} of the control plane"
+        )
 
 
 class ConfigurableSwitch:
     """A new switch of a fabric, which knows it by `number`; `control` fills its tables. Packets do not move meanwhile.
 
     `functions` are of the shared object that `program` was built to, which outlives the fabric. Raises ValueError for
-    one of another ABI version.
+    one of another ABI version, MachineLacks if there is no memory for its tables and arrays; the methods ControlError.
     """
 
     def __init__(
         self, fabric: Fabric, program: Program, functions: ProgramTable, *, seed: int, dilation: int = 1
     ) -> None:
-        self.number = fabric.add_switch(ctypes.addressof(functions), seed, dilation=dilation)
+        try:
+            self.number = fabric.add_switch(ctypes.addressof(functions), seed, dilation=dilation)
+        except MemoryError as error:
+            raise MachineLacks(f"{program.name}: no memory for its tables, registers and counters") from error
         self.control = Control(program, functions, fabric.switch_instance(self.number))
         self._fabric = fabric
         self._groups: dict[int, Sequence[tuple[int, int]]] = {}
@@ -27,6 +48,10 @@ class ConfigurableSwitch:
 
     def set_group(self, group: int, replicas: Sequence[tuple[int, int]]) -> None:
         """Set a multicast group's copies: port and replication id of each."""
+        check_number("multicast group", group)
+        for to, rid in replicas:
+            check_port(to)
+            check_number("replication id", rid)
         self._groups[group] = replicas
         self._fabric.set_group(self.number, group, replicas)
         for session, (port, of) in self._sessions.items():
@@ -35,6 +60,9 @@ class ConfigurableSwitch:
 
     def set_session(self, session: int, *, port: int | None = None, group: int | None = None) -> None:
         """Set where clones of a session go."""
+        check_number("clone session", session)
+        check_port(port or 0)
+        check_number("multicast group", group or 0)
         self._sessions[session] = port, group
         to_group = self._groups.get(group, ()) if group is not None else ()
         to_port = () if port is None else ((port, 0),)
@@ -42,4 +70,6 @@ class ConfigurableSwitch:
 
     def set_queue_depth(self, depth: int) -> None:
         """Set what packets from now on find in their queue and leave behind in it."""
+        if depth >= DEPTHS:
+            raise ControlError(f"a queue's depth is below {DEPTHS}, and this is {depth}")
         self._fabric.set_depth(self.number, depth)

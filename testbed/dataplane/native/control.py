@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.dataplane.bmv2json import Program, Table
+from testbed.dataplane.bmv2json import Array, Program, Table
 from testbed.dataplane.native.loader import STATUS, Call, Count, Match, ProgramTable, Rates
 from testbed.errors import UsageError
 
@@ -52,6 +52,15 @@ def by_suffix(name: str, known: Iterable[str], what: str) -> str:
         raise ControlError(f"{what} {name!r} is ambiguous: {', '.join(found)}")
     told = ", ".join(n for n in names if not n.startswith(_MADE)) or "none"
     raise ControlError(f"there is no {what} {name!r}", hint=f"there are: {told}")
+
+
+def element(what: str, arrays: Iterable[Array], name: str, index: int) -> Array:
+    """The array that a name is; raises `ControlError` if there is none, or it has no such element."""
+    named = {array.name: array for array in arrays if not array.direct}
+    array = named[by_suffix(name, named, what)]
+    if not 0 <= index < array.size:
+        raise ControlError(f"{array.name} has no element {index}: it has {array.size}")
+    return array
 
 
 def _bytes(value: int, bits: int, what: str) -> bytes:
@@ -203,19 +212,20 @@ class Control:
     # Arrays
 
     def read_register(self, name: str, index: int) -> int:
-        number, array = self._registers[by_suffix(name, self._registers, "register")]
+        array = element("register", self._program.registers, name, index)
+        number, _ = self._registers[array.name]
         value = (ctypes.c_ubyte * ((array.bits + 7) // 8))()
         self._do(f"register {array.name}[{index}]", self._functions.register_read, number, index, value)
         return int.from_bytes(bytes(value), "big")
 
     def write_register(self, name: str, index: int, value: int) -> None:
-        number, array = self._registers[by_suffix(name, self._registers, "register")]
-        what = f"register {array.name}[{index}]"
+        array = element("register", self._program.registers, name, index)
+        number, what = self._registers[array.name][0], f"register {array.name}[{index}]"
         self._do(what, self._functions.register_write, number, index, _bytes(value, array.bits, what))
 
     def read_counter(self, name: str, index: int) -> tuple[int, int]:
         """Packets and bytes."""
-        full = by_suffix(name, self._counters, "counter")
+        full = element("counter", self._program.counters, name, index).name
         count = Count()
         self._do(
             f"counter {full}[{index}]", self._functions.counter_read, self._counters[full], index, ctypes.byref(count)
@@ -223,7 +233,7 @@ class Control:
         return count.packets, count.bytes
 
     def set_meter(self, name: str, index: int, rates: Rates) -> None:
-        full = by_suffix(name, self._meters, "meter")
+        full = element("meter", self._program.meters, name, index).name
         self._do(f"meter {full}[{index}]", self._functions.meter_set, self._meters[full], index, ctypes.byref(rates))
 
     def add_to_value_set(self, name: str, value: int, mask: int | None = None) -> None:

@@ -11,6 +11,7 @@ from testbed.dataplane.native.layout import Layout
 from testbed.dataplane.native.names import Scope, bare, comment, string
 from testbed.dataplane.native.numbers import convert, modular, stored, stored_bytes
 from testbed.dataplane.native.parsing import ParserFunction, deparser_function
+from testbed.dataplane.native.room import check_room
 from testbed.dataplane.native.statements import Numbers, Statements, action_function, action_names
 from testbed.dataplane.native.tables import TableLayout, table_layout, table_types
 from testbed.dataplane.native.wire import emitter, extractor
@@ -23,6 +24,7 @@ def generate(program: Program) -> str:
 
 class _Generator:
     def __init__(self, program: Program) -> None:
+        check_room(program)
         self._program = program
         self._layout = Layout(program)
         indirect_counters = [c for c in program.counters if not c.direct]

@@ -78,6 +78,9 @@ struct headers_t {
     udp_t udp;
     tcp_ports_t tcp;
     bth_t bth;
+#ifdef HEADERS_BEHIND
+    HEADERS_BEHIND  // those of a program that reads on
+#endif
 }
 
 #endif

@@ -18,7 +18,9 @@ UNLIKE = {"conditional_emit"}  # simple_switch runs each primitive of a deparser
 PROGRAMS = {
     "oracle": ORACLE,
     "features": [path.with_suffix(".p4") for path in FEATURES if path.stem not in UNLIKE],
-    "shipped": [shared_folder("p4") / f"{name}.p4" for name in ("l3_ecmp", "spray")],  # the others set queue depths
+    "shipped": [
+        shared_folder("p4") / f"{name}.p4" for name in ("aggregate", "aggregate_tree", "l3_ecmp", "spray")
+    ],  # the others set queue depths
 }
 
 # Reads the ports' files as simple_switch does: the headers, the first packet of each, then always the earliest; after

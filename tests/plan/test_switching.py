@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from testbed.cli import execute
-from testbed.errors import MachineLacks
+from testbed.errors import MachineLacks, UsageError
 from testbed.plan import DEFAULT_CAPABILITIES
 from testbed.plan.model import Buffer, Carried, NativeSwitch, Pfc
 from testbed.plan.planner import explain_dilation
@@ -207,3 +207,23 @@ def test_links_between_native_switches_are_no_load() -> None:
     assert openvswitch.packet_hops_per_iteration == 6 * openvswitch.packets_per_iteration
     assert native.packet_hops_per_iteration == 2 * native.packets_per_iteration
     assert native.packets_per_iteration == openvswitch.packets_per_iteration
+
+
+def test_bmv2_has_programs_and_no_controller() -> None:
+    made = planned(replace(KERNEL, bmv2=Carried(20_000, 0)), switches={"kind": "bmv2", "program": "spray"})
+    assert (made.switching.kind, made.switching.controller, made.datapath) == ("bmv2", None, None)
+    assert {switch.program for switch in made.switching.bmv2.values()} == {"spray"}
+    assert set(made.drivers) == {"netcore"}
+
+
+def test_bmv2_is_refused_where_it_is_not_installed() -> None:
+    with pytest.raises(MachineLacks, match="simple_switch"):
+        planned(replace(KERNEL, bmv2=None), switches={"kind": "bmv2"})
+
+
+def test_rates_that_bmv2_cannot_carry_are_refused_with_its_measured_ceiling() -> None:
+    slow = replace(KERNEL, bmv2=Carried(20_000, 0))
+    with pytest.raises(UsageError, match=r"bmv2 carries 20,000 packet-hops/s on this machine \(measured\)"):
+        planned(slow, switches={"kind": "bmv2"}, time_dilation=1)
+    made = planned(slow, switches={"kind": "bmv2"}, time_dilation="auto")
+    assert made.prediction.packet_hops_per_s / made.dilation <= 10_000, "half of it, as for all switches"

@@ -61,13 +61,17 @@ def run_switch(
     switch.configure(statements)
     if capture:
         switch.capture(capture)
+    gone: list[str] = []
     with _until_told() as told:
         started, left_s = time.monotonic(), seconds
         switch.start()
         typer.echo(f"{path.stem} runs on {', '.join(interfaces.values())}", err=True)
-        while not told and (left_s is None or left_s > 0) and switch.wait(min(_GLANCE_S, left_s or _GLANCE_S)):
+        while (
+            not (told or gone) and (left_s is None or left_s > 0) and switch.wait(min(_GLANCE_S, left_s or _GLANCE_S))
+        ):
             for message in switch.messages():
                 typer.echo(message, err=True)
+            gone = switch.vanished()
             left_s = None if seconds is None else started + seconds - time.monotonic()
     try:
         counts = switch.stop()
@@ -76,6 +80,8 @@ def run_switch(
     for message in switch.messages():
         typer.echo(message, err=True)
     typer.echo(json.dumps(counts.to_json(), indent=1) if as_json else _text(counts))
+    if gone:
+        raise RunFailed(f"{path.stem} ended: {' and '.join(gone)} vanished")
 
 
 def _interfaces(ports: list[str]) -> Mapping[int, str]:

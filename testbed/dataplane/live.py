@@ -4,6 +4,7 @@ The switch takes no time and its queues never fill: packets leave as fast as the
 control plane would get (to CPU_PORT, digests) are counted only.
 """
 
+import socket
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -61,6 +62,7 @@ class Counts:
 class _Port:
     number: int
     interface: str
+    device: int  # its number in the kernel
     fd: int
     index: int  # of the switch's port in the fabric
     inward: int  # links
@@ -120,6 +122,10 @@ class LiveSwitch:
         ports, switch = tuple(self._port_counts(missed)), self._fabric.switch_counters(self._switch.number)
         return Counts(ports, switch, held.entries, held.counters)
 
+    def vanished(self) -> list[str]:
+        """Interfaces that are gone, each with its port."""
+        return [f"port {port.number}: interface {port.interface!r}" for port in self._ports if not _exists(port.device)]
+
     def messages(self) -> list[str]:
         """What the program logged since the last call."""
         return self._fabric.messages(self._switch.number)
@@ -128,7 +134,7 @@ class LiveSwitch:
         if not 0 <= number < CPU_PORT:
             raise UsageError(f"port {number}: ports are numbered from 0 to {CPU_PORT - 1}")
         try:
-            fd = open_packet(interface)
+            fd, kernel = open_packet(interface), socket.if_nametoindex(interface)
         except PermissionError as error:
             raise MachineLacks("a switch on interfaces needs root", hint="sudo testbed p4 run …") from error
         except OSError as error:
@@ -136,7 +142,7 @@ class LiveSwitch:
         device = self._fabric.add_port(fd, virtio=True, host=True, switch=0, spray=False, join=False)
         index = self._fabric.add_switch_port(self._switch.number, number)
         inward, outward = self._link(device, index, 2 * number), self._link(index, device, 2 * number + 1)
-        return _Port(number, interface, fd, index, inward, outward)
+        return _Port(number, interface, kernel, fd, index, inward, outward)
 
     def _link(self, source: int, target: int, index: int) -> int:
         link = self._fabric.add_link(source, target, index)
@@ -169,3 +175,11 @@ class LiveSwitch:
                 )
             )
         return counts
+
+
+def _exists(device: int) -> bool:
+    try:
+        socket.if_indextoname(device)
+    except OSError:
+        return False
+    return True

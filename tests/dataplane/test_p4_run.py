@@ -129,6 +129,21 @@ class TestOnInterfaces:
             assert process.returncode == 0
             assert out.startswith(f"port 7 ({leaf.interface}): received ")
 
+    def test_an_interface_that_vanishes_ends_it_with_that_reason(self) -> None:
+        with veths(2) as (middle, (first, second)):
+            ports = ("--port", f"1={first.interface}", "--port", f"2={second.interface}")
+            with switch(middle, "l3_ecmp", *ports) as process:
+                subprocess.run(
+                    ["ip", "-n", middle, "link", "delete", second.interface],
+                    check=True,
+                    capture_output=True,
+                    timeout=60,
+                )
+                out, errors = process.communicate(timeout=LIMIT_S)
+        assert process.returncode == 1
+        assert out.startswith(f"port 1 ({first.interface}): received "), "what was counted is told as ever"
+        assert errors == f"testbed: l3_ecmp ended: port 2: interface '{second.interface}' vanished\n"
+
     def test_an_interface_that_is_not_there(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert execute(["p4", "run", "l3_ecmp", "--port", "1=none0"]) == 2
         assert "port 1: interface 'none0': No such device" in capsys.readouterr().err

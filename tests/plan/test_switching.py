@@ -223,7 +223,8 @@ def test_bmv2_is_refused_where_it_is_not_installed() -> None:
 
 def test_rates_that_bmv2_cannot_carry_are_refused_with_its_measured_ceiling() -> None:
     slow = replace(KERNEL, bmv2=Carried(20_000, 0))
+    ring: dict[str, Any] = {"workers": {"count": 8}, "workload": {"size": "1MiB"}}
     with pytest.raises(UsageError, match=r"bmv2 carries 20,000 packet-hops/s on this machine \(measured\)"):
-        planned(slow, switches={"kind": "bmv2"}, time_dilation=1)
-    made = planned(slow, switches={"kind": "bmv2"}, time_dilation="auto")
+        planned(slow, switches={"kind": "bmv2"}, time_dilation=1, **ring)
+    made = planned(slow, switches={"kind": "bmv2"}, time_dilation="auto", **ring)
     assert made.prediction.packet_hops_per_s / made.dilation <= 10_000, "half of it, as for all switches"

@@ -57,12 +57,13 @@ def _collectives() -> Entries:
 
 
 def _algorithms() -> Entries:
-    from testbed.collective import ALGORITHMS
+    from testbed.collective import ALGORITHMS, IN_NETWORK, IN_NETWORK_DOC
 
-    return [
+    scheduled = [
         {"name": name, "summary": f"{one.doc} ({', '.join(one.collectives)})", "collectives": list(one.collectives)}
         for name, one in ALGORITHMS.items()
     ]
+    return [*scheduled, {"name": IN_NETWORK, "summary": IN_NETWORK_DOC, "collectives": ["allreduce"]}]
 
 
 def _transports() -> Entries:

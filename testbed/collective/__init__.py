@@ -1,6 +1,7 @@
 """Collectives: schedules as data, the algorithms that make them, their proof, their cost and their execution.
 
-`ALGORITHMS` is the registry: an algorithm is one file with a `generate(collective, ranks, root)` and one line here.
+`ALGORITHMS` is the registry: an algorithm is one file with a `generate(collective, ranks, root)` and one line here. One
+more, `in-network`, has no schedule: each rank hands its buffer to the network, which adds up.
 """
 
 from collections.abc import Callable
@@ -46,6 +47,9 @@ ALGORITHMS = {
     "pairwise": Algorithm(pairwise.generate, ("all-to-all",), "disjoint pairs swap their chunks, n-1 steps"),
 }
 
+IN_NETWORK = "in-network"
+IN_NETWORK_DOC = "switches add up what all ranks send, and send the sum to all (allreduce; with transport: aggregation)"
+
 DEFAULTS = {
     "allreduce": "ring",
     "reduce-scatter": "ring",
@@ -74,6 +78,10 @@ def generate(collective: str, algorithm: str | None, ranks: int, root: int = 0) 
     name = algorithm or DEFAULTS[collective]
     if plugins.is_reference(name):
         return _own(name, collective, ranks, root)
+    if name == IN_NETWORK:
+        raise UsageError(
+            f"{name} has no schedule: switches add up what ranks send", hint="`testbed plan` shows where they do"
+        )
     if name not in ALGORITHMS:
         raise UsageError(f"there is no algorithm {name!r}", hint=did_you_mean(name, ALGORITHMS))
     if collective not in ALGORITHMS[name].collectives:

@@ -14,14 +14,26 @@ FILES = (".p4", ".json")
 
 
 @dataclass(frozen=True, slots=True)
+class SumFacts:
+    """What a program adds up (p4/include/aggregation.p4): contributions to one sum at the most, slots of all jobs
+    together, and whether it passes its sums on to a switch above (p4/aggregate_tree.p4).
+    """
+
+    children: int
+    slots: int
+    passes_on: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What a program can do: take routes (the tables of p4/include/routing.p4), spread flows by a hash rather than
-    packets (`salts`, of p4/include/flow_hash.p4), and give packets a priority (without, all are of priority 0).
+    packets (`salts`, of p4/include/flow_hash.p4), give packets a priority (without, all are of priority 0), and add up.
     """
 
     takes_routes: bool
     hashes: bool
     sets_priority: bool
+    sums: SumFacts | None = None
 
 
 def shipped() -> Mapping[str, Path]:
@@ -60,7 +72,19 @@ def facts_of(path: Path) -> Facts:
 
     program = program_in(path)
     tables = {table.name.rpartition(".")[2] for table in program.tables}
-    return Facts({ROUTES, MEMBERS} <= tables, SALTS in tables, sets_priority(program))
+    return Facts({ROUTES, MEMBERS} <= tables, SALTS in tables, sets_priority(program), _sums(program))
+
+
+def _sums(program: Program) -> SumFacts | None:
+    from testbed.dataplane.aggregation import ARRIVALS, CHILDREN, JOBS, LEAF
+    from testbed.wire.aggregation import MOST_WORKERS
+
+    tables = {table.name.rpartition(".")[2] for table in program.tables}
+    pool = next((array.size for array in program.registers if array.name.rpartition(".")[2] == ARRIVALS), 0)
+    if not {JOBS, CHILDREN} <= tables or not pool:
+        return None
+    actions = {action.name.rpartition(".")[2] for action in program.actions.values()}
+    return SumFacts(MOST_WORKERS, pool, LEAF in actions)
 
 
 def sets_priority(program: Program) -> bool:

@@ -5,28 +5,24 @@ way only routes. So, where sums can be passed on, a link of the tree carries eac
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from testbed.dataplane.programs import SumFacts, facts_of, path_of
 from testbed.errors import UsageError
-from testbed.plan.model import Address, Aggregation, Child, Entry, Summing
+from testbed.plan.model import Address, Aggregation, Child, Entry, Summing, Switching
+from testbed.plan.network import network_of
+from testbed.plan.paths import Paths, RankPaths
+from testbed.plan.sums import SumPaths
 from testbed.routing.tree import most_central, ways_to
+from testbed.spec.model import JobSpec
 from testbed.suggest import closest
 from testbed.topology.graph import Graph, Link
+from testbed.transport import reduces, settle
 
 MOST_JOBS = 255  # an aggregator's address is 10.255.<job>.<switch>
 _MOST_SWITCHES = 254
+_AUTO = "auto"
 _MAC = 0x0255  # locally administered, unicast; hosts have 0x0254, ports 0x0253
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """What a switch program can add up: contributions to a sum, slots of all jobs together, values of a packet, and
-    whether it passes its sums on to a switch above."""
-
-    children: int
-    slots: int
-    values: int
-    passes_on: bool
 
 
 class AggregationError(UsageError):
@@ -40,46 +36,112 @@ class AggregationError(UsageError):
         self.suggestion = suggestion
 
 
+def trees(
+    jobs: Mapping[str, JobSpec],
+    placed: Mapping[str, Sequence[str]],
+    graph: Graph,
+    addresses: Mapping[str, Address],
+    paths: Paths,
+    switching: Switching,
+) -> dict[str, Aggregation]:
+    """The trees of the jobs that ask for one, by job; `placed`: each job's hosts by rank. Raises AggregationError."""
+    found: dict[str, Aggregation] = {}
+    for name, job in jobs.items():
+        if not reduces(job.transport) or not placed[name]:
+            continue
+        try:
+            found[name] = _of_job(name, job, placed[name], graph, addresses, paths, switching, [*found.values()])
+        except AggregationError as error:
+            if not name or error.key[0] == "switches":
+                raise
+            raise AggregationError(("jobs", name, *error.key), error.what, error.suggestion) from error
+    return found
+
+
+def _of_job(
+    name: str,
+    job: JobSpec,
+    hosts: Sequence[str],
+    graph: Graph,
+    addresses: Mapping[str, Address],
+    paths: Paths,
+    switching: Switching,
+    others: Sequence[Aggregation],
+) -> Aggregation:
+    if switching.kind != "native":
+        raise AggregationError(("switches", "kind"), f"is {switching.kind}, and only native switches add up", "native")
+    programs = {switch: native.program for switch, native in switching.native.items()}
+    facts = {program: facts_of(path_of(program)).sums for program in dict.fromkeys(programs.values())}
+    root = job.transport.parameters.get("root", _AUTO)
+    workers = {host: addresses[host] for host in hosts}
+    tree = tree_of(graph, workers, None if root == _AUTO else root, programs, facts.get, job=name, number=len(others))
+    path, _ = network_of(RankPaths(graph, paths, hosts), job.transport, switching, SumPaths(graph, tree, hosts))
+    values = settle(job.transport, path).values
+    pools = {switch: can.slots for switch, program in programs.items() if (can := facts[program])}
+    return with_slots(tree, others, pools, int(values["values"]), int(values["slots"]))
+
+
 def tree_of(
     graph: Graph,
     workers: Mapping[str, Address],
     root: str | None,
     programs: Mapping[str, str],
-    capacity_of: Callable[[str], Capacity | None],
+    facts_of: Callable[[str], SumFacts | None],
     *,
     job: str = "",
     number: int = 0,
 ) -> Aggregation:
     """The tree of a job whose workers are on the hosts `workers`, by rank; without slots yet. Raises AggregationError.
 
-    root: None is the most central switch whose program adds up. programs: of each switch.
+    root: None is the most central switch whose program adds up. programs: of each switch; facts_of: what one adds up.
     """
     if number >= MOST_JOBS:
         raise AggregationError(("transport", "kind"), f"there are addresses for {MOST_JOBS} jobs that aggregate")
-    capacity = {switch: capacity_of(programs[switch]) for switch in graph.switches}
+    facts = {switch: facts_of(programs[switch]) for switch in graph.switches}
     leaves = [graph.edge_switch(host) for host in workers]
-    root = _root(graph, leaves, root, programs, capacity, number)
+    root = _root(graph, leaves, root, programs, facts, number)
     ways = ways_to(graph, root, leaves, number)
-    switches = _switches(graph, workers, root, ways, capacity, number)
+    switches = _switches(graph, workers, root, ways, facts, number)
     for name, summing in switches.items():
-        can, meet = capacity[name], len(summing.children)
+        can, meet = facts[name], len(summing.children)
         if can and meet > can.children:
             told = f"{meet} contributions meet at {name}, and its program {programs[name]} adds up {can.children}"
             raise AggregationError(("workers", "count"), told, str(can.children) if len(switches) == 1 else "")
     ports = {name: link.source_port for name, link in ways.items()}
-    return Aggregation(job, number, root, ports, switches, slots=0, first_slot=0)
+    return Aggregation(job, number, root, ports, switches, values=0, slots=0, first_slot=0)
+
+
+def with_slots(
+    tree: Aggregation, others: Sequence[Aggregation], pools: Mapping[str, int], values: int, slots: int
+) -> Aggregation:
+    """The tree with its part of the switches' pools behind those of `others`; `pools`: a switch's slots of all jobs.
+
+    Raises AggregationError.
+    """
+    shared = [other for other in others if other.switches.keys() & tree.switches.keys()]
+    first = max((other.first_slot + other.slots for other in shared), default=0)
+    for name in tree.switches:
+        if first + slots > pools[name]:
+            taken = f", of which other jobs have {first}" if first else ""
+            what = f"is {slots}, and the pool of {name} has {pools[name]} slots{taken}"
+            raise AggregationError(("transport", "slots"), what, str(pools[name] - first))
+    return replace(tree, values=values, slots=slots, first_slot=first)
 
 
 def routes(graph: Graph, tree: Aggregation) -> Mapping[str, tuple[Entry, ...]]:
-    """By switch, what leads to the tree's addresses: up to the root's, and down to those of the switches that sum."""
+    """By switch, what leads up to the root's address, and down to the children of those that sum.
+
+    Results must come down the way that contributions went up: a switch takes in all that pass of its job.
+    """
     entries: dict[str, list[Entry]] = {name: [_route(tree.address, port)] for name, port in tree.ways.items()}
     out = {(link.source, link.source_port): link for link in graph.links}
     for name, summing in tree.switches.items():
-        here = name
-        while summing.parent not in (None, here):
-            link = out[here, tree.ways[here]]
-            entries.setdefault(link.target, []).append(_route(summing.address, link.target_port))
-            here = link.target
+        for child in summing.children:
+            here = graph.edge_switch(child.node) if child.node in graph.hosts else child.node
+            while here != name:
+                link = out[here, tree.ways[here]]
+                entries.setdefault(link.target, []).append(_route(child.address, link.target_port))
+                here = link.target
     return {name: tuple(each) for name, each in entries.items()}
 
 
@@ -88,11 +150,11 @@ def _root(
     leaves: Sequence[str],
     root: str | None,
     programs: Mapping[str, str],
-    capacity: Mapping[str, Capacity | None],
+    facts: Mapping[str, SumFacts | None],
     number: int,
 ) -> str:
     if root is None:
-        central = most_central(graph, leaves, [name for name, can in capacity.items() if can], number)
+        central = most_central(graph, leaves, [name for name, can in facts.items() if can], number)
         if central is None:
             name = graph.edge_switch(graph.hosts[0])
             what = f"no switch adds up: {name} runs {programs[name]}, which does not"
@@ -101,7 +163,7 @@ def _root(
     if root not in graph.switches:
         what = f"{root!r} is {'a host' if root in graph.hosts else 'not there'}, and sums have a switch as their root"
         raise AggregationError(("transport", "root"), what, closest(root, graph.switches))
-    if not capacity[root]:
+    if not facts[root]:
         what = (
             f"{root} runs {programs[root]}, which does not add up: aggregate or aggregate_tree has to be loaded there"
         )
@@ -114,7 +176,7 @@ def _switches(
     workers: Mapping[str, Address],
     root: str,
     ways: Mapping[str, Link],
-    capacity: Mapping[str, Capacity | None],
+    facts: Mapping[str, SumFacts | None],
     number: int,
 ) -> Mapping[str, Summing]:
     """Contributions are followed from the workers up to the root."""
@@ -124,7 +186,7 @@ def _switches(
         come.setdefault(link.source, []).append(Child(host, link.source_port, address))
     found: dict[str, list[Child]] = {}
     for name, way in ways.items():
-        children, can, back = come[name], capacity[name], graph.reverse(way)
+        children, can, back = come[name], facts[name], graph.reverse(way)
         if can and can.passes_on and len(children) > 1:
             found[name] = children
             children = [Child(name, 0, _address(number, len(found)))]

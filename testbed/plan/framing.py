@@ -7,8 +7,10 @@ constants come from the transport's own table.
 from dataclasses import dataclass
 
 from testbed.spec.model import TransportSpec
-from testbed.transport import settle
+from testbed.transport import reduces, settle
+from testbed.transport.aggregation import packet_bytes
 from testbed.transport.endpoint import Path
+from testbed.wire.aggregation import VALUE_BYTES
 from testbed.wire.ethernet import ETHERNET_BYTES, TCP_HEADERS_BYTES, UDP_WIRE_BYTES, WIRE_BYTES
 from testbed.wire.roce import AETH_BYTES, BTH_BYTES, ICRC_BYTES, IMMEDIATE_BYTES, RETH_BYTES
 
@@ -54,12 +56,18 @@ class Framing:
 
 
 def framing(transport: TransportSpec, path: Path) -> Framing:
-    """The framing of the spec's transport on `path`; raises ParameterError."""
+    """The framing of the spec's transport on `path`; raises ParameterError. Of an aggregation's packet the sum is the
+    acknowledgement, which is as long.
+    """
     if transport.kind == "tcp":
         payload = path.mtu_bytes - (TCP_HEADERS_BYTES - ETHERNET_BYTES)
         header = TCP_HEADERS_BYTES + WIRE_BYTES
         return Framing(payload, header, 0, 0, header, TCP_ACK_EVERY)
     values = settle(transport, path).values
+    if reduces(transport):
+        payload = VALUE_BYTES * int(values["values"])
+        header = UDP_WIRE_BYTES + packet_bytes(values) - payload
+        return Framing(payload, header, 0, 0, ack_bytes=payload + header, ack_every=1)
     header = UDP_WIRE_BYTES + BTH_BYTES + ICRC_BYTES
     write = values.get("verb") == "write"
     return Framing(

@@ -192,8 +192,8 @@ class Aggregation:
     """How the network sums up a job: a tree of switches, up which the workers send to the root's address.
 
     number: of the job, on the wire. ways: each switch of the tree but the root -> its port towards it. switches: those
-    that add up, the root last; the others only route. slots: of the job, which in the switches' pools begin at
-    `first_slot`.
+    that add up, the root last; the others only route. values: in a packet. slots: of the job, which in the switches'
+    pools begin at `first_slot`.
     """
 
     job: str
@@ -201,6 +201,7 @@ class Aggregation:
     root: str
     ways: Mapping[str, int]
     switches: Mapping[str, Summing]
+    values: int
     slots: int
     first_slot: int
 
@@ -243,6 +244,7 @@ class JobPlan:
     first: int
     placement: tuple[str, ...]  # rank -> host
     prediction: Prediction  # of this job alone, without background traffic
+    aggregation: Aggregation | None = None  # None: the ranks do it all
 
     @property
     def numbers(self) -> range:

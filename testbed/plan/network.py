@@ -5,6 +5,7 @@ from dataclasses import replace
 from testbed.plan.framing import Framing, framing
 from testbed.plan.model import JobPlan, Plan, Switching
 from testbed.plan.paths import Paths, RankPaths
+from testbed.plan.sums import SumPaths
 from testbed.plan.timing import BITS_NS, base_rtt_ns
 from testbed.spec.model import TransportSpec
 from testbed.topology.graph import Graph, Link
@@ -15,8 +16,13 @@ UDP_MOST_SEGMENTS = 64  # Linux UDP_MAX_SEGMENTS (128 since 6.9)
 _BURST_SHARE_OF_ECN = 4  # a burst arrives at once: at most a quarter of where marking begins
 
 
-def network_of(ranks: RankPaths, transport: TransportSpec, switching: Switching) -> tuple[Path, Framing]:
-    """The path that the transport may know of, in model time, and its framing on it; raises ParameterError."""
+def network_of(
+    ranks: RankPaths, transport: TransportSpec, switching: Switching, sums: SumPaths | None = None
+) -> tuple[Path, Framing]:
+    """The path that the transport may know of, in model time, and its framing on it; raises ParameterError.
+
+    sums: the ways up and down the job's tree, where switches add up.
+    """
     graph = ranks.graph
     mtu_bytes = min(link.parameters.mtu_bytes for link in graph.links)
     path = Path(
@@ -27,13 +33,18 @@ def network_of(ranks: RankPaths, transport: TransportSpec, switching: Switching)
         queueing_ns=_queueing_ns(graph, switching),
     )
     first = framing(transport, path)  # the packet's size does not depend on the round trip, which depends on it
-    path = replace(path, base_rtt_ns=max(1, base_rtt_ns(ranks, first.full_bytes, first.ack_bytes)))
+    if sums is not None:
+        round_trip_ns = sums.round_trip_ns(first.full_bytes)
+    else:
+        round_trip_ns = base_rtt_ns(ranks, first.full_bytes, first.ack_bytes)
+    path = replace(path, base_rtt_ns=max(1, round_trip_ns))
     return path, framing(transport, path)
 
 
 def endpoint_path(plan: Plan, job: JobPlan) -> Path:
     """The path that a job's transport may know of."""
-    return network_of(rank_paths(plan, job), job.spec.transport, plan.switching)[0]
+    sums = SumPaths(plan.graph, job.aggregation, job.placement) if job.aggregation else None
+    return network_of(rank_paths(plan, job), job.spec.transport, plan.switching, sums)[0]
 
 
 def rank_paths(plan: Plan, job: JobPlan) -> RankPaths:

@@ -1,6 +1,10 @@
 """From a spec and what the machine has to the plan, touching nothing."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from testbed.errors import MachineLacks
+from testbed.plan.aggregation import routes, trees
 from testbed.plan.dilation import Dilation, Journey, check_ceiling, check_range, dilate
 from testbed.plan.drivers import datapath_of, drivers
 from testbed.plan.failures import failing_sets
@@ -48,7 +52,10 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
     switches = router.switches()
     addresses = {host: Address(ip, mac(i)) for i, (host, ip) in enumerate(addressing.hosts.items())}
     paths = Paths(graph, addresses, switches)
-    jobs = _jobs(spec, graph, paths, switching)
+    jobs = _jobs(spec, graph, addresses, paths, switching)
+    for job in jobs:
+        for name, entries in routes(graph, job.aggregation).items() if job.aggregation else ():
+            switches[name] = replace(switches[name], entries=entries + switches[name].entries)
     everyone = RankPaths(graph, paths, graph.hosts)
     prediction = predict_all([job.prediction for job in jobs], spec.traffic, everyone, switching)
     journeys = [_journey(job, RankPaths(graph, paths, job.placement or graph.hosts)) for job in jobs]
@@ -91,14 +98,18 @@ def job_seed(seed: int, name: str) -> int:
     return derive(seed, "job", name) >> 1 if name else seed
 
 
-def _jobs(spec: Spec, graph: Graph, paths: Paths, switching: Switching) -> tuple[JobPlan, ...]:
+def _jobs(
+    spec: Spec, graph: Graph, addresses: Mapping[str, Address], paths: Paths, switching: Switching
+) -> tuple[JobPlan, ...]:
     seeds = {name: job_seed(spec.seed, name) for name in spec.all_jobs}
     placed = place_jobs({name: job.workers for name, job in spec.all_jobs.items()}, graph, seeds)
+    summed = trees(spec.all_jobs, placed, graph, addresses, paths, switching)
     jobs: list[JobPlan] = []
     for name, job in spec.all_jobs.items():
-        prediction = predict(job, RankPaths(graph, paths, placed[name] or graph.hosts), switching)
+        ranks = RankPaths(graph, paths, placed[name] or graph.hosts)
+        prediction = predict(job, ranks, switching, summed.get(name))
         first = sum(len(before.placement) for before in jobs)
-        jobs.append(JobPlan(name, job, seeds[name], first, placed[name], prediction))
+        jobs.append(JobPlan(name, job, seeds[name], first, placed[name], prediction, summed.get(name)))
     return tuple(jobs)
 
 

@@ -7,11 +7,15 @@ from testbed.collective.schedule import Schedule
 from testbed.plan.bound import bound_ns
 from testbed.plan.framing import Framing
 from testbed.plan.messages import Buffer, messages
-from testbed.plan.model import Prediction, Switching, SwitchingKind
+from testbed.plan.model import Aggregation, Prediction, Switching, SwitchingKind
 from testbed.plan.network import network_of
 from testbed.plan.paths import RankPaths
-from testbed.spec.model import JobSpec, TrafficSpec, WorkloadSpec
+from testbed.plan.sums import Packets, SumPaths
+from testbed.spec.model import JobSpec, TrafficSpec, TransportSpec, WorkloadSpec
 from testbed.training import buffer_elements
+from testbed.transport import reduces
+from testbed.transport.aggregation import rounds
+from testbed.wire.aggregation import VALUE_BYTES
 from testbed.wire.ethernet import ETHERNET_BYTES, UDP_WIRE_BYTES, WIRE_BYTES
 
 DTYPE_BYTES = {"float32": 4, "float16": 2, "int32": 4}
@@ -20,11 +24,18 @@ _NS = 10**9
 
 
 def schedule_of(job: JobSpec) -> Schedule | None:
-    """The schedule of a job's workload; None for a command, or where nothing runs. Raises UsageError."""
-    if job.workload is None or job.workers is None or job.workload.kind != "collective":
+    """The schedule of a job's workload; None for a command, or where switches add up. Raises UsageError."""
+    if job.workload is None or job.workers is None or job.workload.kind != "collective" or reduces(job.transport):
         return None
     work = job.workload
     return collective.generate(work.collective, work.algorithm, job.workers.count, work.root)
+
+
+def algorithm_of(workload: WorkloadSpec, transport: TransportSpec) -> str:
+    """What a collective is done by: what the spec says, or what goes with its transport and the collective."""
+    if reduces(transport):
+        return collective.IN_NETWORK
+    return workload.algorithm or collective.DEFAULTS[workload.collective]
 
 
 def buffers(workload: WorkloadSpec) -> list[Buffer]:
@@ -35,13 +46,23 @@ def buffers(workload: WorkloadSpec) -> list[Buffer]:
     return [(elements, element_bytes) for elements in buffer_elements(workload.gradients)]
 
 
-def predict(job: JobSpec, ranks: RankPaths, switching: Switching) -> Prediction:
-    """Of one job alone. A command is taken to send full packets at its NIC's rate, to all other ranks alike."""
-    path, framing = network_of(ranks, job.transport, switching)
+def predict(job: JobSpec, ranks: RankPaths, switching: Switching, tree: Aggregation | None = None) -> Prediction:
+    """Of one job alone; `tree`: where switches add up for it.
+
+    A command is taken to send full packets at its NIC's rate, to all other ranks alike.
+    """
+    sums = SumPaths(ranks.graph, tree, ranks.placement) if tree else None
+    path, framing = network_of(ranks, job.transport, switching, sums)
     load = _Load(ranks, switching.kind)
     packets, hops, bound, rate = 0, 0, 0, 0.0
     schedule = schedule_of(job)
-    if schedule is not None and job.workload is not None:
+    if tree is not None and sums is not None and job.workload is not None and job.workload.kind == "collective":
+        each = summed_packets(job.workload, framing, tree)
+        packets = 2 * each.count * len(ranks.placement)  # there, and the sums back
+        hops = packets if switching.kind == "native" else 2 * each.count * sums.hops
+        bound = sums.bound_ns(each)
+        rate = hops * _NS / bound
+    elif schedule is not None and job.workload is not None:
         work = buffers(job.workload)
         packets, hops = load.of_schedule(schedule, work, framing)
         bound = bound_ns(ranks, framing, schedule, work)
@@ -49,6 +70,14 @@ def predict(job: JobSpec, ranks: RankPaths, switching: Switching) -> Prediction:
     elif job.workload is not None:
         rate = sum(load.of_nic(rank) for rank in range(len(ranks.placement)))
     return Prediction(path.base_rtt_ns, bound, packets, hops, rate)
+
+
+def summed_packets(workload: WorkloadSpec, framing: Framing, tree: Aggregation) -> Packets:
+    """What each worker sends for the buffers of one iteration, without retransmissions."""
+    floats = workload.dtype != "int32"
+    each = [rounds(elements, tree.values, tree.slots, floats=floats) for elements, _ in buffers(workload)]
+    chunks, exponents = (sum(part) for part in zip(*each, strict=True))
+    return Packets(chunks, framing.full_bytes, exponents, framing.full_bytes - VALUE_BYTES * tree.values)
 
 
 def predict_all(

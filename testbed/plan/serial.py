@@ -11,15 +11,18 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.plan.model import (
     Address,
+    Aggregation,
     Alternate,
     Bmv2Switch,
     Buffer,
+    Child,
     Entry,
     JobPlan,
     NativeSwitch,
     Pfc,
     Plan,
     Prediction,
+    Summing,
     Switching,
     SwitchPlan,
 )
@@ -74,6 +77,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
                 "first": job.first,
                 "placement": list(job.placement),
                 "prediction": asdict(job.prediction),
+                "aggregation": asdict(job.aggregation) if job.aggregation else None,
             }
             for job in plan.jobs
         ],
@@ -135,7 +139,19 @@ def _job(data: Mapping[str, Any], spec: Spec) -> JobPlan:
         first=data["first"],
         placement=tuple(data["placement"]),
         prediction=Prediction(**data["prediction"]),
+        aggregation=aggregation(data["aggregation"]) if data["aggregation"] else None,
     )
+
+
+def aggregation(data: Mapping[str, Any]) -> Aggregation:
+    """A job's tree of sums, as `to_json` wrote it."""
+    switches = {name: _summing(summing) for name, summing in data["switches"].items()}
+    return Aggregation(**{**data, "switches": switches})
+
+
+def _summing(data: Mapping[str, Any]) -> Summing:
+    children = tuple(Child(**{**child, "address": Address(**child["address"])}) for child in data["children"])
+    return Summing(children, data["parent"], data["index"], Address(**data["address"]))
 
 
 def _switching(data: Mapping[str, Any]) -> Switching:

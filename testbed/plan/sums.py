@@ -47,6 +47,11 @@ class SumPaths:
             for link in self._way(child.node, name)
         )
 
+    @property
+    def hops(self) -> int:
+        """The links that the contributions to one chunk cross on their way to the root, all together."""
+        return self._contributions.total()
+
     def round_trip_ns(self, wire_bytes: int) -> int:
         """From the first bit of a packet that leaves the furthest worker to the last bit of its result there."""
         return int(self._up_ns(wire_bytes) + self._down_ns(wire_bytes) + 1 - _ROUNDING_NS)

@@ -6,6 +6,7 @@ from testbed.plan.model import Bmv2Switch, Buffer, Capabilities, NativeSwitch, P
 from testbed.spec.model import PRIORITIES, BufferSpec, PfcSpec, SchedulerSpec, Spec, SwitchesSpec, SwitchKeys
 from testbed.topology.graph import Graph
 from testbed.topology.switches import KEYS, MOST_PORTS, default_program, switch_keys
+from testbed.transport import reduces
 
 _CONTROLLER = "ecmp"
 
@@ -17,7 +18,8 @@ def switching_of(spec: Spec, graph: Graph, capabilities: Capabilities) -> Switch
     controller = named or (None if spec.switches.kind in ("native", "bmv2") else _CONTROLLER)
     if kind == "ovs":
         return Switching(kind, controller, {})
-    program = default_program(spec.routing)
+    sums = any(reduces(job.transport) for job in spec.all_jobs.values())
+    program = default_program(spec.routing, sums=sums)
     keys = switch_keys(graph, spec.switches)
     if kind == "bmv2":
         switches = {name: Bmv2Switch(each.program or program, each.entries) for name, each in keys.items()}

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from testbed.collective import algorithms_for
 from testbed.plan.model import Plan
-from testbed.plan.predict import buffers
+from testbed.plan.predict import algorithm_of, buffers
 from testbed.results import model, statistics
 from testbed.results.samples import Evidence, IterationRow, LinkRow, PacketTotals, Samples, Status
 from testbed.results.verdict import Verdict, judge
@@ -54,7 +53,7 @@ def make_result(
     size = workload.size_bytes if workload else None
     if workload and size is None and plan:  # gradients with a size of their own
         size = sum(elements * element_bytes for elements, element_bytes in buffers(workload))
-    algorithm = workload.algorithm or algorithms_for(workload.collective)[0] if workload else None
+    algorithm = algorithm_of(workload, spec.transport) if workload else None
     algbw = algorithm_bandwidth_bps(size, [t.cct_ns for t in times])
     factor = bus_factors(workload.collective, algorithm, ranks) if workload and ranks else model.BusFactor()
     asked = workload.iterations if workload else 0

@@ -15,11 +15,12 @@ from testbed.errors import TestbedError
 from testbed.spec.document import Step
 from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
-from testbed.spec.model import PRIORITIES, BufferSpec, PfcSpec, SchedulerSpec, SwitchesSpec, SwitchKeys
+from testbed.spec.model import PRIORITIES, BufferSpec, PfcSpec, SchedulerSpec, Spec, SwitchesSpec, SwitchKeys
 from testbed.spec.network_checks import MTU_BYTES, Network
 from testbed.suggest import closest
 from testbed.topology.graph import Graph
 from testbed.topology.switches import MOST_PORTS, WRITTEN, Setter, default_program, given, who_sets
+from testbed.transport import reduces
 from testbed.units import format_bytes
 from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES, UDP_HEADERS_BYTES
 
@@ -260,7 +261,7 @@ def _check_priorities(net: Network, switches: Sequence[_Switch]) -> None:
         if switch.pfc is not None:
             path = switch.path("pfc", "priorities")
             paused[path] = _priorities(switch.pfc)
-            programs[path].add(_program_of(switch.set_by) or default_program(net.spec.routing))
+            programs[path].add(_program_of(switch.set_by) or _default(net.spec))
     for path, priorities in paused.items():
         try:
             facts = [facts_of(path_of(name)) for name in programs[path]]
@@ -281,7 +282,7 @@ def _check_entries(net: Network, graph: Graph, switches: Sequence[_Switch]) -> N
     ports: dict[tuple[Path, str], int] = {}
     for switch in switches:
         if "entries" in switch.set_by:
-            use = switch.path("entries"), _program_of(switch.set_by) or default_program(net.spec.routing)
+            use = switch.path("entries"), _program_of(switch.set_by) or _default(net.spec)
             ports[use] = min(len(graph.links_from(switch.name)), ports.get(use, MOST_PORTS))
     named = {s.path("entries"): s.set_by["entries"][1].entries for s in switches if "entries" in s.set_by}
     for (path, name), fewest in ports.items():
@@ -295,6 +296,10 @@ def _check_entries(net: Network, graph: Graph, switches: Sequence[_Switch]) -> N
             net.findings.add(path, f"does not fit {PurePath(name).stem}: {mistake}{hint}")
         if len(found) > _MOST_LINES:
             net.findings.add(path, f"does not fit {PurePath(name).stem}: {len(found) - _MOST_LINES} lines more")
+
+
+def _default(spec: Spec) -> str:
+    return default_program(spec.routing, sums=any(reduces(job.transport) for job in spec.all_jobs.values()))
 
 
 def _program_of(set_by: Mapping[str, Setter]) -> str | None:

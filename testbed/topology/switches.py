@@ -45,6 +45,8 @@ def given(entry: SwitchKeys) -> list[str]:
     return [key for key in KEYS if getattr(entry, key) is not None]
 
 
-def default_program(routing: RoutingSpec) -> str:
-    """The program that does what `routing` says, where none is named."""
+def default_program(routing: RoutingSpec, *, sums: bool) -> str:
+    """The program that does what `routing` says, where none is named; `sums`: and adds up what workers send."""
+    if sums:
+        return "aggregate_tree"
     return "spray" if routing.kind == "spray" else "l3_ecmp"

@@ -72,6 +72,11 @@ def find(kind: str) -> Transport:
     return TRANSPORTS[kind]
 
 
+def reduces(spec: TransportSpec) -> bool:
+    """Whether switches add up what ranks send, so that these exchange no messages; raises ParameterError."""
+    return find(spec.kind).reduce is not None
+
+
 def problems(spec: TransportSpec) -> dict[str, tuple[str, str]]:
     """All that is wrong with `spec`: key below `transport` (e.g. `timeout`, `congestion.g`) -> (message, hint)."""
     try:
@@ -101,5 +106,5 @@ def written(spec: TransportSpec, path: Path) -> dict[str, Any]:
 
 __all__ = [
     "TRANSPORTS", "Endpoint", "Make", "ParameterError", "Path", "Peer", "Settings", "Transport", "find", "problems",
-    "queue_pairs", "settle", "written",
+    "queue_pairs", "reduces", "settle", "written",
 ]  # fmt: skip

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from testbed.plan.aggregation import AggregationError, Capacity, routes, tree_of
+from testbed.dataplane.programs import SumFacts
+from testbed.plan.aggregation import AggregationError, routes, tree_of, with_slots
 from testbed.plan.model import Address, Aggregation
 from testbed.plan.sums import Packets, SumPaths
 from testbed.spec.model import LinkSpec, TopologySpec
@@ -13,9 +14,9 @@ from testbed.topology import build
 from testbed.topology.graph import Graph
 from testbed.topology.links import apply_links
 
-TREE = Capacity(children=32, slots=1024, values=256, passes_on=True)
-ROOT_ONLY = Capacity(children=32, slots=1024, values=256, passes_on=False)
-CAPACITIES: Mapping[str, Capacity | None] = {"aggregate_tree": TREE, "aggregate": ROOT_ONLY, "l3_ecmp": None}
+TREE = SumFacts(children=32, slots=1024, passes_on=True)
+ROOT_ONLY = SumFacts(children=32, slots=1024, passes_on=False)
+FACTS: Mapping[str, SumFacts | None] = {"aggregate_tree": TREE, "aggregate": ROOT_ONLY, "l3_ecmp": None}
 LEAF_SPINE = {"kind": "leaf-spine", "spines": 2, "leaves": 2, "hosts": 2}
 STAR = {"kind": "star", "hosts": 4}
 
@@ -29,7 +30,7 @@ def tree(
     net: Graph, *hosts: str, root: str | None = None, program: str = "aggregate_tree", **programs: str
 ) -> Aggregation:
     workers = {host: Address(f"10.0.0.{i}", f"02:00:00:00:00:{i:02x}") for i, host in enumerate(hosts or net.hosts)}
-    return tree_of(net, workers, root, dict.fromkeys(net.switches, program) | programs, CAPACITIES.get)
+    return tree_of(net, workers, root, dict.fromkeys(net.switches, program) | programs, FACTS.get)
 
 
 def children(of: Aggregation) -> dict[str, list[tuple[str, int]]]:
@@ -91,6 +92,34 @@ def test_routes_lead_up_to_the_root_and_down_to_whoever_sums() -> None:
     }  # fmt: skip
 
 
+def test_results_for_a_worker_whose_switch_only_routes_keep_to_the_tree() -> None:
+    net = graph({"kind": "fat-tree", "k": 4})
+    found = tree(net, "h0", "h4")
+    host = found.switches["c0"].children[0]
+    assert host.node == "h0"
+    down = {
+        name: entry.ports
+        for name, entries in routes(net, found).items()
+        for entry in entries
+        if entry.prefix == f"{host.address.ip}/32"
+    }
+    below = next(link.target_port for link in net.links if link.name == "e0_0>a0_0")
+    assert down == {"a0_0": (below,), "c0": (host.port,)}
+
+
+def test_jobs_that_meet_share_a_pool() -> None:
+    net = graph(LEAF_SPINE)
+    pools = dict.fromkeys(net.switches, 1024)
+    first = with_slots(tree(net, "h0", "h1"), [], pools, 256, 512)
+    second = with_slots(tree(net, "h0", "h2"), [first], pools, 256, 512)
+    third = with_slots(tree(net), [first, second], pools, 256, 512)
+    assert [job.first_slot for job in (first, second, third)] == [0, 0, 512]
+    with pytest.raises(
+        AggregationError, match="is 512, and the pool of leaf0 has 1024 slots, of which other jobs have 1024"
+    ):
+        with_slots(tree(net), [first, second, third], pools, 256, 512)
+
+
 @pytest.mark.parametrize(
     ("keys", "key", "what"),
     [
@@ -118,7 +147,7 @@ def test_jobs_have_addresses_of_their_own_and_take_turns_at_roots() -> None:
     net = graph(LEAF_SPINE)
     workers = {host: Address("10.0.0.2", "02:00:00:00:00:00") for host in net.hosts}
     programs = dict.fromkeys(net.switches, "aggregate_tree")
-    trees = [tree_of(net, workers, None, programs, CAPACITIES.get, number=number) for number in (0, 1)]
+    trees = [tree_of(net, workers, None, programs, FACTS.get, number=number) for number in (0, 1)]
     assert [each.root for each in trees] == ["spine0", "spine1"]
     assert len({summing.address for each in trees for summing in each.switches.values()}) == 6
 

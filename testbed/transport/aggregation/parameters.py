@@ -45,6 +45,13 @@ def _scaled_timeout(path: Path, values: Values) -> Value:
 
 PARAMETERS = (
     Parameter(
+        "root",
+        "the switch where the sums end, or auto: the one nearest to all workers of those whose program adds up",
+        "auto",
+        "",
+        "our choice",
+    ),
+    Parameter(
         "framing",
         "what stands before the header in UDP: nothing (udp, port 48864) or a BTH (roce, UC SEND ONLY and ICRC)",
         "udp",

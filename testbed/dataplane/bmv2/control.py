@@ -46,20 +46,20 @@ class Bmv2Control(Control):
         return value.packets, value.bytes
 
     def read_counter(self, name: str, index: int) -> tuple[int, int]:
-        value = self._ask("bm_counter_read", element("counter", self._counters, name, index).name, index)
+        value = self._ask("bm_counter_read", element("counter", self._program.counters, name, index).name, index)
         return value.packets, value.bytes
 
     def set_meter(self, name: str, index: int, rates: Rates) -> None:
         pairs = ((rates.committed_per_us, rates.committed_burst), (rates.peak_per_us, rates.peak_burst))
         both = [interface().MeterRate(units_per_us=rate, burst=burst) for rate, burst in pairs]
-        self._ask("bm_meter_set_rates", element("meter", self._meters, name, index).name, index, both)
+        self._ask("bm_meter_set_rates", element("meter", self._program.meters, name, index).name, index, both)
 
     def read_register(self, name: str, index: int) -> int:
-        array = element("register", self._registers, name, index)
+        array = element("register", self._program.registers, name, index)
         return int(self._ask("bm_register_read", array.name, index)) & ((1 << array.bits) - 1)
 
     def write_register(self, name: str, index: int, value: int) -> None:
-        array = element("register", self._registers, name, index)
+        array = element("register", self._program.registers, name, index)
         bits = min(array.bits, _REGISTER_BITS)
         if value >> bits:
             raise ControlError(f"{array.name}[{index}]: {value:#x} does not fit {bits} bits")

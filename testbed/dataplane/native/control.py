@@ -5,7 +5,7 @@ suffix that begins after a dot and is the only one.
 """
 
 import ctypes
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,8 +107,8 @@ class Control:
     def key_bits(self, table: Table, index: int) -> int:
         return self._bits(table, index)
 
-    def _match(self, table: Table, fields: Sequence[FieldMatch | None], priority: int) -> Match:
-        values, masks = [], []
+    def _parts(self, table: Table, fields: Sequence[FieldMatch | None]) -> Iterator[tuple[bytes, bytes]]:
+        """Each key field's value and mask (of a range: its ends), both as wide as the field."""
         for i, (key, field) in enumerate(zip(table.keys, fields, strict=True)):
             bits, what = self._bits(table, i), f"{table.name}: {key.name}"
             ones = (1 << bits) - 1
@@ -125,29 +125,36 @@ class Control:
             else:
                 high = ones if field.mask is None else field.mask
                 low = field.value & high if key.match in ("ternary", "optional") else field.value
-            values.append(_bytes(low, bits, what))
-            masks.append(_bytes(high, bits, what))
+            yield _bytes(low, bits, what), _bytes(high, bits, what)
+
+    def _match(self, table: Table, fields: Sequence[FieldMatch | None], priority: int) -> Match:
+        parts = list(self._parts(table, fields))
         if not 0 <= priority < 1 << 31:
             raise ControlError(f"{table.name}: a priority of {priority} does not fit 31 bits")
-        return Match(b"".join(values), b"".join(masks), priority)
+        return Match(b"".join(value for value, _ in parts), b"".join(mask for _, mask in parts), priority)
 
     def _call(self, actions: Sequence[int], call: ActionCall, what: str) -> Call:
         if call.member is not None:
             return Call(1, call.member, None)
         if call.group is not None:
             return Call(2, call.group, None)
+        place, arguments = self._action(actions, call, what)
+        return Call(0, place, b"".join(arguments))
+
+    def _action(self, actions: Sequence[int], call: ActionCall, what: str) -> tuple[int, list[bytes]]:
+        """An action's place among `actions`, and its arguments in order."""
         names = [self._program.actions[a].name for a in actions]
         place = names.index(by_suffix(call.action, names, f"action of {what}"))
         action = self._program.actions[actions[place]]
         given = dict(call.arguments or {})
-        data = b""
+        arguments = []
         for name, bits in action.parameters:
             if name not in given:
                 raise ControlError(f"{action.name} needs an argument {name!r}")
-            data += _bytes(given.pop(name), bits, f"{action.name}: {name}")
+            arguments.append(_bytes(given.pop(name), bits, f"{action.name}: {name}"))
         if given:
             raise ControlError(f"{action.name} has no parameter {', '.join(map(repr, given))}")
-        return Call(0, place, data)
+        return place, arguments
 
     def insert(self, name: str, fields: Sequence[FieldMatch | None], call: ActionCall, priority: int = 0) -> int:
         """Add an entry; its handle. The larger priority wins."""

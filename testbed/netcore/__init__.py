@@ -3,6 +3,7 @@
 from testbed.netcore._core import (
     CPU_PORT,
     HOLD_LIMIT_S,
+    JOBS,
     LONGEST_NS,
     MAX_DATAGRAM_BYTES,
     MAX_SEGMENTS,
@@ -27,6 +28,7 @@ from testbed.netcore._core import (
 __all__ = [
     "CPU_PORT",
     "HOLD_LIMIT_S",
+    "JOBS",
     "LONGEST_NS",
     "MAX_DATAGRAM_BYTES",
     "MAX_SEGMENTS",

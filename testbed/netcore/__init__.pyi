@@ -18,6 +18,9 @@ MAX_SEGMENTS: Final[int]
 MAX_DATAGRAM_BYTES: Final[int]
 """Most UDP payload bytes of one super-packet: 65507 (65535 - IPv4 header - UDP header)."""
 
+JOBS: Final[int]
+"""How many jobs a fabric can tell apart."""
+
 LONGEST_NS: Final[int]
 """The longest delay or jitter of a link, in real time: 2^60 ns, 36 years."""
 
@@ -181,6 +184,19 @@ class Fabric:
     def switch_instance(self, switch: int) -> int:
         """The address of the switch's `struct p4_instance`, to be changed between `hold` and `release` only."""
 
+    def load_program(self, switch: int, program: int, seed: int) -> int:
+        """Make an instance of another program for a switch, in place of one that was loaded before; returns its address.
+
+        Packets do not go through it until `swap_program`, so that it may be filled meanwhile, by the same thread. The
+        program must stay loaded as long as the fabric lives. Raises ValueError as add_switch does, MemoryError.
+        """
+
+    def swap_program(self, switch: int) -> None:
+        """Have the loaded instance in force. Raises RuntimeError if none is loaded.
+
+        Packets that wait in queues leave by the program before, whose instance is forgotten after that.
+        """
+
     def add_switch_port(self, switch: int, number: int) -> int:
         """Give a switch a port; `number` is what its program calls it. Returns a port's index as add_port does."""
 
@@ -233,10 +249,16 @@ class Fabric:
         """Take a link down (all packets in it are lost, what was due before still arrives) or up again."""
 
     def set_job(self, udp_port: int, tcp_first: int, tcp_last: int) -> None:
-        """Which packets count as the job's: UDP destination port, or TCP source or destination port in a range."""
+        """Which packets count as a job's: UDP destination port, or TCP source or destination port in a range."""
 
-    def counters(self) -> list[tuple[dict[str, int], dict[str, int], dict[str, int]]]:
-        """Each link's (counts of all packets, counts of the job's, what is of the link alone).
+    def set_job_hosts(self, hosts: Sequence[tuple[int, int]]) -> None:
+        """Tell jobs apart by the sender: (IPv4 address, number of its job, below JOBS) each.
+
+        Packets of other senders count as no job's. Without hosts all are of job 0. Raises ValueError for more jobs.
+        """
+
+    def counters(self, job: int | None = None, /) -> list[tuple[dict[str, int], dict[str, int], dict[str, int]]]:
+        """Each link's (counts of all packets, counts of a job's or of all jobs', what is of the link alone).
 
         Counts: entered, packets, bytes (both delivered), dropped_queue, dropped_loss, dropped_down, corrupted,
         duplicated, ecn_marked, strayed, shortened, in_flight. entered + duplicated = packets + dropped_* + in_flight,
@@ -293,8 +315,8 @@ class Fabric:
     def set_depth(self, switch: int, depth_bytes: int | None) -> None:
         """Tell programs this queue depth in place of the true one, for packet tests; None: the true one."""
 
-    def switch_counters(self, switch: int) -> dict[str, int]:
-        """Counts of a switch's packets; those of the job with the prefix `job_`.
+    def switch_counters(self, switch: int, job: int | None = None, /) -> dict[str, int]:
+        """Counts of a switch's packets; those of a job (None: of all jobs) with the prefix `job_`.
 
         received (from links), injected (by the control plane, to ports and from them), duplicated (copies made by
         multicast and clones), dropped_program, dropped_assert (an assert or assume failed), dropped_port (sent to one

@@ -87,7 +87,7 @@ static inline void depart(struct egress *egress, struct packet *packet, int64_t 
 {
     struct link *link = egress->link;
     if (egress->leave) {
-        uint8_t flags = packet->flags;
+        uint16_t flags = packet->flags;
         uint32_t length = packet->length;
         bool marked = !packet->context || frame_congested(packet->frame, packet->frame_bytes);
         packet = egress->leave(egress->owner, packet, egress->queues[packet->priority].bytes, now_ns);
@@ -104,7 +104,7 @@ static inline void depart(struct egress *egress, struct packet *packet, int64_t 
     }
     if (packet->flags & PACKET_CONGESTED && frame_mark_congestion(packet->frame, packet_layout(packet)))
         LINK_COUNT(link, packet->flags, ecn_marked, 1);
-    packet->flags &= (uint8_t)~(PACKET_CONGESTED | PACKET_TRIMMED);
+    packet->flags &= (uint16_t)~(PACKET_CONGESTED | PACKET_TRIMMED);
     if (egress->capture && *egress->capture)
         capture_frame(*egress->capture, packet->frame, packet->length, now_ns, CAPTURE_OUTBOUND);
     link_serve(link, packet, now_ns);
@@ -188,7 +188,7 @@ void egress_send(struct egress *egress, struct packet *packet, int64_t now_ns)
     struct link *link = egress->link;
     if (!link_enter(link, packet))
         return;
-    packet->flags &= (uint8_t)~(PACKET_CONGESTED | PACKET_TRIMMED); /* of another queue */
+    packet->flags &= (uint16_t)~(PACKET_CONGESTED | PACKET_TRIMMED); /* of another queue */
     bool free = free_for(egress, packet->priority, now_ns);
     if (!free && !admit(egress, packet, now_ns)) {
         free = trim(egress, packet) && free_for(egress, packet->priority, now_ns);

@@ -59,6 +59,7 @@ void fabric_destroy(struct fabric *fabric)
     free(fabric->links);
     free(fabric->switches);
     free(fabric->kept);
+    free(fabric->job.hosts);
     packet_pool_destroy(&fabric->pool);
     transit_destroy(&fabric->transit);
     eventq_destroy(&fabric->events);
@@ -294,6 +295,20 @@ static void resume_paused(struct fabric *fabric)
     }
 }
 
+/* The number of the job whose host sent a packet, LINK_JOBS if there is none. */
+static unsigned job_of(const struct fabric_job *job, uint32_t ip)
+{
+    size_t first = 0, last = job->host_count;
+    while (first < last) {
+        size_t middle = first + (last - first) / 2;
+        if (job->hosts[middle].ip < ip)
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    return first < job->host_count && job->hosts[first].ip == ip ? job->hosts[first].job : LINK_JOBS;
+}
+
 static void classify(const struct fabric_job *job, struct packet *packet)
 {
     const struct frame_layout *layout = &packet->layout;
@@ -302,8 +317,11 @@ static void classify(const struct fabric_job *job, struct packet *packet)
     uint16_t source = load16(packet->frame + layout->transport), target = load16(packet->frame + layout->transport + 2);
     bool job_tcp = (source >= job->tcp_first && source <= job->tcp_last) ||
                    (target >= job->tcp_first && target <= job->tcp_last);
-    if (layout->protocol == PROTOCOL_UDP ? target == job->udp_port : job_tcp)
-        packet->flags |= PACKET_JOB;
+    if (!(layout->protocol == PROTOCOL_UDP ? target == job->udp_port : job_tcp))
+        return;
+    unsigned number = job->host_count ? job_of(job, load32(packet->frame + layout->network + 12)) : 0;
+    if (number < LINK_JOBS)
+        packet->flags |= (uint16_t)(PACKET_JOB + number * PACKET_JOB_FIRST);
 }
 
 /* A packet that a host sends, into its NIC. */

@@ -52,9 +52,17 @@ struct fabric_link {
     struct fabric_port *target;
 };
 
+/* A host of a job; where there are any, a packet is of the job of its source. */
+struct fabric_job_host {
+    uint32_t ip;
+    uint8_t job; /* below LINK_JOBS */
+};
+
 struct fabric_job {
     uint16_t udp_port;
     uint16_t tcp_first, tcp_last;
+    struct fabric_job_host *hosts; /* by address */
+    size_t host_count;             /* 0: all the packets are of job 0 */
 };
 
 struct fabric {

@@ -2,6 +2,7 @@
 #include "fabric_type.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool fabric_type_call(struct fabric *fabric, void (*function)(struct fabric *fabric, void *argument), void *argument)
@@ -197,7 +198,10 @@ static PyObject *set_link_up(PyObject *self, PyObject *args)
 
 static void apply_job(struct fabric *fabric, void *argument)
 {
-    fabric->job = *(struct fabric_job *)argument;
+    const struct fabric_job *job = argument;
+    fabric->job.udp_port = job->udp_port;
+    fabric->job.tcp_first = job->tcp_first;
+    fabric->job.tcp_last = job->tcp_last;
 }
 
 static PyObject *set_job(PyObject *self, PyObject *args)
@@ -206,6 +210,46 @@ static PyObject *set_job(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "HHH:set_job", &job.udp_port, &job.tcp_first, &job.tcp_last))
         return NULL;
     return fabric_type_call(fabric_of(self), apply_job, &job) ? Py_NewRef(Py_None) : NULL;
+}
+
+static int by_address(const void *one, const void *other)
+{
+    const struct fabric_job_host *a = one, *b = other;
+    return (a->ip > b->ip) - (a->ip < b->ip);
+}
+
+static void apply_job_hosts(struct fabric *fabric, void *argument)
+{
+    struct fabric_job *job = argument, before = fabric->job;
+    fabric->job.hosts = job->hosts;
+    fabric->job.host_count = job->host_count;
+    *job = before;
+}
+
+static PyObject *set_job_hosts(PyObject *self, PyObject *argument)
+{
+    PyObject *entries = PySequence_Fast(argument, "hosts are (address, job) each");
+    if (!entries)
+        return NULL;
+    struct fabric_job job = {.host_count = (size_t)PySequence_Fast_GET_SIZE(entries)};
+    job.hosts = calloc(job.host_count + 1, sizeof *job.hosts);
+    bool right = job.hosts || PyErr_NoMemory();
+    for (size_t i = 0; right && i < job.host_count; i++) {
+        struct fabric_job_host *host = &job.hosts[i];
+        right = PyArg_Parse(PySequence_Fast_GET_ITEM(entries, (Py_ssize_t)i), "(IB);a host is (address, job)", &host->ip,
+                            &host->job);
+        if (right && host->job >= LINK_JOBS) {
+            PyErr_Format(PyExc_ValueError, "there are at most %d jobs", LINK_JOBS);
+            right = false;
+        }
+    }
+    if (right) {
+        qsort(job.hosts, job.host_count, sizeof *job.hosts, by_address);
+        right = fabric_type_call(fabric_of(self), apply_job_hosts, &job);
+    }
+    free(job.hosts); /* those before, or those that were not taken */
+    Py_DECREF(entries);
+    return right ? Py_NewRef(Py_None) : NULL;
 }
 
 /* --- counters ------------------------------------------------------------------------------------------------------ */
@@ -267,11 +311,30 @@ static PyObject *gauges_dictionary(const struct link_reading *of)
                          "pfc_sent", of->pfc_sent);
 }
 
+bool fabric_type_class(PyObject *job, enum link_class *class)
+{
+    *class = LINK_JOB;
+    if (job == Py_None)
+        return true;
+    long number = PyLong_AsLong(job);
+    if (number == -1 && PyErr_Occurred())
+        return false;
+    if (number < 0 || number >= LINK_JOBS) {
+        PyErr_Format(PyExc_ValueError, "there is no job %ld: there are at most %d", number, LINK_JOBS);
+        return false;
+    }
+    *class = (enum link_class)(LINK_ONE_JOB + number);
+    return true;
+}
+
 static PyObject *counters(PyObject *self, PyObject *args)
 {
     struct fabric *fabric = fabric_of(self);
+    PyObject *job = Py_None;
+    enum link_class class;
+    if (!PyArg_ParseTuple(args, "|O:counters", &job) || !fabric_type_class(job, &class))
+        return NULL;
     struct link_reading *readings = PyMem_Calloc(fabric->link_count + 1, sizeof *readings);
-    (void)args;
     if (!readings)
         return PyErr_NoMemory();
     bool done = fabric_type_call(fabric, read_links, readings);
@@ -279,7 +342,7 @@ static PyObject *counters(PyObject *self, PyObject *args)
     for (size_t i = 0; list && i < fabric->link_count; i++) {
         const struct link_reading *of = &readings[i];
         PyObject *entry = Py_BuildValue("NNN", counts_dictionary(&of->counts[LINK_ALL], of->in_flight[LINK_ALL]),
-                                        counts_dictionary(&of->counts[LINK_JOB], of->in_flight[LINK_JOB]),
+                                        counts_dictionary(&of->counts[class], of->in_flight[class]),
                                         gauges_dictionary(of));
         if (!entry)
             Py_CLEAR(list);
@@ -431,6 +494,8 @@ static PyMethodDef methods[] = {
     {"add_memory_port", py_add_memory_port, METH_NOARGS, NULL},
     {"add_switch", KEYWORDS(py_add_switch), NULL},
     {"switch_instance", py_switch_instance, METH_O, NULL},
+    {"load_program", KEYWORDS(py_load_program), NULL},
+    {"swap_program", py_swap_program, METH_O, NULL},
     {"add_switch_port", KEYWORDS(py_add_switch_port), NULL},
     {"configure_switch", KEYWORDS(py_configure_switch), NULL},
     {"set_group", KEYWORDS(py_set_group), NULL},
@@ -446,7 +511,7 @@ static PyMethodDef methods[] = {
     {"digests", py_digests, METH_O, NULL},
     {"messages", py_messages, METH_O, NULL},
     {"set_depth", KEYWORDS(py_set_depth), NULL},
-    {"switch_counters", py_switch_counters, METH_O, NULL},
+    {"switch_counters", py_switch_counters, METH_VARARGS, NULL},
     {"advance", py_advance, METH_O, NULL},
     {"run", run, METH_NOARGS, NULL},
     {"stop", stop, METH_NOARGS, NULL},

@@ -22,10 +22,15 @@ bool fabric_type_call(struct fabric *fabric, void (*function)(struct fabric *fab
 /* A port by its index; NULL: an exception tells that there is none. */
 struct fabric_port *fabric_type_port(struct fabric *fabric, Py_ssize_t index);
 
+/* What counts of a job, or of all jobs (`job` is None). False: an exception tells that there is no such job. */
+bool fabric_type_class(PyObject *job, enum link_class *class);
+
 /* Methods that are about switches, packets by hand and the clock. */
 PyObject *py_add_memory_port(PyObject *self, PyObject *unused);
 PyObject *py_add_switch(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_switch_instance(PyObject *self, PyObject *argument);
+PyObject *py_load_program(PyObject *self, PyObject *args, PyObject *keywords);
+PyObject *py_swap_program(PyObject *self, PyObject *argument);
 PyObject *py_add_switch_port(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_configure_switch(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_set_group(PyObject *self, PyObject *args, PyObject *keywords);
@@ -41,7 +46,7 @@ PyObject *py_punted(PyObject *self, PyObject *unused);
 PyObject *py_digests(PyObject *self, PyObject *argument);
 PyObject *py_messages(PyObject *self, PyObject *argument);
 PyObject *py_set_depth(PyObject *self, PyObject *args, PyObject *keywords);
-PyObject *py_switch_counters(PyObject *self, PyObject *argument);
+PyObject *py_switch_counters(PyObject *self, PyObject *args);
 PyObject *py_advance(PyObject *self, PyObject *argument);
 
 #endif

@@ -51,7 +51,7 @@ struct link_parameters {
 /* Set the loss chain for a mean loss and a mean burst length in packets (1: Bernoulli). False: there is no such chain. */
 bool link_parameters_loss(struct link_parameters *parameters, double mean, double burst_packets);
 
-/* Of all packets, or of the job's. entered + duplicated = packets + dropped + consumed + in flight. */
+/* Of all packets, of all jobs', or of one job's. entered + duplicated = packets + dropped + consumed + in flight. */
 struct link_counts {
     uint64_t entered;
     uint64_t packets; /* delivered */
@@ -68,7 +68,9 @@ struct link_counts {
     uint64_t shortened; /* likewise, to the host that they are for, but cut by a switch on their way */
 };
 
-enum link_class { LINK_ALL, LINK_JOB, LINK_CLASSES };
+#define LINK_JOBS 16
+
+enum link_class { LINK_ALL, LINK_JOB, LINK_ONE_JOB, LINK_CLASSES = LINK_ONE_JOB + LINK_JOBS };
 
 /* The rate at which back-to-back packets really came out. */
 struct link_rate_meter {
@@ -162,8 +164,10 @@ uint64_t link_measured_bps(const struct link *link);
 #define LINK_COUNT(link, packet_flags, field, amount)                \
     do {                                                             \
         (link)->counts[LINK_ALL].field += (amount);                  \
-        if ((packet_flags) & PACKET_JOB)                             \
+        if ((packet_flags) & PACKET_JOB) {                           \
             (link)->counts[LINK_JOB].field += (amount);              \
+            (link)->counts[LINK_ONE_JOB + (packet_flags) / PACKET_JOB_FIRST].field += (amount); \
+        }                                                            \
     } while (0)
 
 /* Drop one that the source has no room for, or that came or waited when the link was cut. */

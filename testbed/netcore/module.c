@@ -464,6 +464,7 @@ PyMODINIT_FUNC PyInit__core(void)
         PyModule_AddIntConstant(module, "MAX_SEGMENTS", ROCE_SEGMENTS) != 0 ||
         PyModule_AddIntConstant(module, "MAX_DATAGRAM_BYTES", ROCE_DATAGRAM_BYTES) != 0 ||
         PyModule_AddIntConstant(module, "LONGEST_NS", LINK_LONGEST_NS) != 0 ||
+        PyModule_AddIntConstant(module, "JOBS", LINK_JOBS) != 0 ||
         PyModule_AddIntConstant(module, "CPU_PORT", SWITCH_CPU_PORT) != 0 ||
         PyModule_AddIntConstant(module, "PASSES", SWITCH_PASSES) != 0 ||
         PyModule_AddIntConstant(module, "HOLD_LIMIT_S", FABRIC_HOLD_LIMIT_S) != 0) {

@@ -14,13 +14,14 @@
 #define PACKET_PRIORITIES 8
 
 enum packet_flag {
-    PACKET_JOB = 1,       /* counted as the job's too */
+    PACKET_JOB = 1,       /* counted as a job's too */
     PACKET_CORRUPTED = 2, /* a bit of it was flipped here */
     PACKET_STALE = 4,     /* a program wrote it anew: `layout` is to be found again */
     PACKET_PFC = 8,       /* a pause frame of the fabric's own: no link counts or strikes it */
     PACKET_CONGESTED = 16, /* met a queue that marks it: is marked when it leaves the queue */
     PACKET_TRIMMED = 32,  /* did not fit into its queue: is cut to `length` when it leaves the queue */
     PACKET_SHORT = 64,    /* was trimmed by this queue or by one before */
+    PACKET_JOB_FIRST = 256, /* above: the number of the job, of one of the job's */
 };
 
 #define PACKET_NO_INGRESS UINT32_MAX
@@ -34,8 +35,8 @@ struct packet {
     uint8_t *frame;
     uint32_t length;    /* frame bytes without FCS; in a switch's queue, what a program will have left of them */
     uint8_t size_class;
-    uint8_t flags;
     uint8_t priority;   /* of the queue, below PACKET_PRIORITIES; the larger is served first */
+    uint16_t flags;
     struct frame_tail tail; /* of a packet that was cut from a super-packet, until somebody may have changed it */
     uint32_t run;       /* which back-to-back run of the link that was ... */
     uint64_t run_bits;  /* ... and the bits of it up to and with this packet */
@@ -89,7 +90,7 @@ static inline const struct frame_layout *packet_layout(struct packet *packet)
 {
     if (packet->flags & PACKET_STALE) {
         packet->layout = frame_parse(packet->frame, packet->length);
-        packet->flags &= (uint8_t)~PACKET_STALE;
+        packet->flags &= (uint16_t)~PACKET_STALE;
     }
     return &packet->layout;
 }

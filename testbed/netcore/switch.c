@@ -14,20 +14,77 @@ static void on_log(void *self, const char *line)
         of->lost_messages++;
 }
 
+static void pipeline_free(struct pipeline *pipeline)
+{
+    if (!pipeline)
+        return;
+    if (pipeline->instance)
+        pipeline->program->destroy(pipeline->instance);
+    context_pool_destroy(&pipeline->contexts);
+    free(pipeline->digest);
+    free(pipeline);
+}
+
+/* NULL: no memory. */
+static struct pipeline *pipeline_new(struct p4_switch *of, const struct p4_program *program, uint64_t seed)
+{
+    struct pipeline *pipeline = calloc(1, sizeof *pipeline);
+    if (!pipeline)
+        return NULL;
+    pipeline->program = program;
+    context_pool_init(&pipeline->contexts, program->context_bytes);
+    pipeline->digest = malloc(program->digest_bytes + 1);
+    pipeline->instance = program->create(&(struct p4_host){.self = of, .log = on_log, .seed = seed});
+    if (pipeline->digest && pipeline->instance)
+        return pipeline;
+    pipeline_free(pipeline);
+    return NULL;
+}
+
+/* The pipeline whose ingress saw a packet. */
+static inline struct pipeline *pipeline_of(const struct packet *packet)
+{
+    return (struct pipeline *)((struct context *)packet->context - 1)->pool;
+}
+
+/* Forget the pipelines before that no packet needs any more. */
+static void retire(struct pipeline *now)
+{
+    for (struct pipeline **place = &now->before; *place;) {
+        struct pipeline *old = *place;
+        if (!context_pool_idle(&old->contexts)) {
+            place = &old->before;
+            continue;
+        }
+        *place = old->before;
+        pipeline_free(old);
+    }
+}
+
 bool switch_init(struct p4_switch *of, const struct p4_program *program, uint64_t seed, uint32_t dilation, uint32_t number,
                  struct packet_pool *pool)
 {
-    *of = (struct p4_switch){.program = program, .dilation = dilation, .number = number, .pool = pool};
+    *of = (struct p4_switch){.dilation = dilation, .number = number, .pool = pool};
     of->told_depth = SWITCH_TRUE_DEPTH;
-    context_pool_init(&of->contexts, program->context_bytes);
-    of->digest = malloc(program->digest_bytes + 1);
-    of->instance = program->create(&(struct p4_host){.self = of, .log = on_log, .seed = seed});
-    if (!of->digest || !of->instance) {
-        switch_destroy(of);
+    return switch_load(of, program, seed) && switch_swap(of);
+}
+
+bool switch_load(struct p4_switch *of, const struct p4_program *program, uint64_t seed)
+{
+    pipeline_free(of->loaded);
+    return (of->loaded = pipeline_new(of, program, seed));
+}
+
+bool switch_swap(struct p4_switch *of)
+{
+    if (!of->loaded)
         return false;
-    }
-    if (pool->headroom < program->headroom_bytes)
-        pool->headroom = program->headroom_bytes;
+    of->loaded->before = of->now;
+    of->now = of->loaded;
+    of->loaded = NULL;
+    retire(of->now);
+    if (of->pool->headroom < of->now->program->headroom_bytes)
+        of->pool->headroom = of->now->program->headroom_bytes;
     return true;
 }
 
@@ -51,15 +108,16 @@ bool switch_configure(struct p4_switch *of, const struct buffer_options *options
 void switch_destroy(struct p4_switch *of)
 {
     buffer_destroy(&of->buffer);
-    if (of->instance)
-        of->program->destroy(of->instance);
-    context_pool_destroy(&of->contexts);
+    pipeline_free(of->loaded);
+    for (struct pipeline *pipeline = of->now, *before; pipeline; pipeline = before) {
+        before = pipeline->before;
+        pipeline_free(pipeline);
+    }
     replicas_free(&of->groups);
     replicas_free(&of->sessions);
     records_free(of->digests.first);
     records_free(of->messages.first);
     records_free(of->punts.first);
-    free(of->digest);
 }
 
 /* --- packets as the program sees them ------------------------------------------------------------------------------ */
@@ -75,10 +133,10 @@ static struct p4_packet seen(const struct packet *packet)
 }
 
 /* Write the headers anew; false: an assert of the deparser failed. */
-static bool deparse(struct p4_switch *of, struct packet *packet)
+static bool deparse(const struct pipeline *by, struct packet *packet)
 {
     struct p4_packet view = seen(packet);
-    if (!of->program->deparse(of->instance, &view))
+    if (!by->program->deparse(by->instance, &view))
         return false;
     packet->frame = view.data;
     packet->length = packet->frame_bytes = view.length;
@@ -101,14 +159,15 @@ static void drop(struct p4_switch *of, struct packet *packet, bool failed)
 /* A copy of packet and context; NULL: no memory, which is counted. */
 static struct packet *copy_of(struct p4_switch *of, struct packet *packet)
 {
+    struct pipeline *by = pipeline_of(packet);
     uint32_t length = packet->length;
     COUNT(of, packet, duplicated, 1);
     packet->length = packet->frame_bytes;
     struct packet *copy = packet_copy(of->pool, packet);
     packet->length = length;
-    if (copy && (copy->context = context_take(&of->contexts))) {
+    if (copy && (copy->context = context_take(&by->contexts))) {
         copy->length = length;
-        memcpy(copy->context, packet->context, of->program->context_bytes);
+        memcpy(copy->context, packet->context, by->program->context_bytes);
         return copy;
     }
     if (copy)
@@ -197,8 +256,9 @@ static void clone(struct p4_switch *of, struct packet *packet, uint32_t session,
     struct packet *copy = list.count ? copy_of(of, packet) : NULL;
     if (!copy || (egress && !come_round(of, copy, now_ns)))
         return;
+    const struct pipeline *by = pipeline_of(packet);
     struct p4_packet original = seen(packet), view = seen(copy);
-    (egress ? of->program->clone_egress : of->program->clone_ingress)(of->instance, &original, &view);
+    (egress ? by->program->clone_egress : by->program->clone_ingress)(by->instance, &original, &view);
     copy->length = copy->frame_bytes;
     copy->priority = 0;
     replicate(of, copy, list, now_ns);
@@ -206,10 +266,11 @@ static void clone(struct p4_switch *of, struct packet *packet, uint32_t session,
 
 static void keep_digest(struct p4_switch *of, const struct packet *packet, uint32_t list)
 {
+    const struct pipeline *by = of->now;
     struct p4_packet view = seen(packet);
-    size_t bytes = of->program->digest_read(of->instance, &view, list, of->digest);
+    size_t bytes = by->program->digest_read(by->instance, &view, list, by->digest);
     of->digest_count++;
-    if (!records_keep(&of->digests, SWITCH_RECORDS, list, 0, of->digest, bytes))
+    if (!records_keep(&of->digests, SWITCH_RECORDS, list, 0, by->digest, bytes))
         of->lost_digests++;
 }
 
@@ -226,7 +287,7 @@ static inline void after_ingress(struct p4_switch *of, struct packet *packet, st
         if (!come_round(of, packet, now_ns))
             return;
         struct p4_packet view = seen(packet);
-        of->program->resubmit(of->instance, &view, now_ns / of->dilation, verdict);
+        of->now->program->resubmit(of->now->instance, &view, now_ns / of->dilation, verdict);
     }
     if (verdict->length != packet->length)
         packet_layout(packet); /* while `length` is that of the frame as it lies there */
@@ -245,21 +306,35 @@ static inline void after_ingress(struct p4_switch *of, struct packet *packet, st
         drop(of, packet, verdict->fate == P4_FAILED);
 }
 
+/* Have the program see a packet for the first time, which has the headroom for it. */
+static void begin(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns)
+{
+    const struct pipeline *by = of->now;
+    if (packet->context)
+        context_free(packet->context);
+    if (!(packet->context = context_take(&of->now->contexts))) {
+        COUNT(of, packet, dropped_memory, 1);
+        packet_free(of->pool, packet);
+        return;
+    }
+    struct p4_verdict verdict;
+    packet->ingress = port;
+    packet->frame_bytes = packet->length;
+    struct p4_packet view = seen(packet);
+    by->program->ingress(by->instance, &view, port, now_ns / of->dilation, &verdict);
+    after_ingress(of, packet, &verdict, now_ns);
+}
+
 static void ingress(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns)
 {
     struct packet *settled = packet_settle(of->pool, packet);
     of->passes = 0;
-    if (!settled || !(settled->context = context_take(&of->contexts))) {
-        COUNT(of, packet, dropped_memory, 1);
-        packet_free(of->pool, settled ? settled : packet);
+    if (settled) {
+        begin(of, port, settled, now_ns);
         return;
     }
-    struct p4_verdict verdict;
-    settled->ingress = port;
-    settled->frame_bytes = settled->length;
-    struct p4_packet view = seen(settled);
-    of->program->ingress(of->instance, &view, port, now_ns / of->dilation, &verdict);
-    after_ingress(of, settled, &verdict, now_ns);
+    COUNT(of, packet, dropped_memory, 1);
+    packet_free(of->pool, packet);
 }
 
 void switch_receive(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns)
@@ -293,9 +368,13 @@ static void recirculate(struct p4_switch *of, struct packet *packet, int64_t now
     }
     if (!come_round(of, settled, now_ns))
         return;
+    if (pipeline_of(settled) != of->now) {
+        begin(of, settled->ingress, settled, now_ns);
+        return;
+    }
     struct p4_verdict verdict;
     struct p4_packet view = seen(settled);
-    of->program->recirculate(of->instance, &view, now_ns / of->dilation, &verdict);
+    of->now->program->recirculate(of->now->instance, &view, now_ns / of->dilation, &verdict);
     after_ingress(of, settled, &verdict, now_ns);
 }
 
@@ -321,14 +400,15 @@ struct packet *switch_leave(void *owner, struct packet *packet, uint64_t deq_dep
         .deq_qdepth = told(of, deq_depth),
         .now_ns = now_ns / of->dilation,
     };
+    const struct pipeline *by = pipeline_of(packet);
     struct p4_verdict verdict;
     struct p4_packet view = seen(packet);
-    of->program->egress(of->instance, &view, &departure, &verdict);
+    by->program->egress(by->instance, &view, &departure, &verdict);
     if (verdict.clone)
         clone(of, packet, verdict.clone_session, true, now_ns);
     uint32_t length = packet->length;
     bool dropped = verdict.fate == P4_DROP;
-    if (dropped || verdict.fate == P4_FAILED || !deparse(of, packet)) {
+    if (dropped || verdict.fate == P4_FAILED || !deparse(by, packet)) {
         drop(of, packet, !dropped);
         return NULL;
     }
@@ -336,7 +416,7 @@ struct packet *switch_leave(void *owner, struct packet *packet, uint64_t deq_dep
         if (packet->flags & PACKET_TRIMMED) {
             egress_cut(packet, length);
             packet->frame_bytes = packet->length;
-            packet->flags &= (uint8_t)~PACKET_TRIMMED;
+            packet->flags &= (uint16_t)~PACKET_TRIMMED;
         }
         recirculate(of, packet, now_ns);
         return NULL;

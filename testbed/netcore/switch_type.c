@@ -58,7 +58,43 @@ PyObject *py_add_switch(PyObject *self, PyObject *args, PyObject *keywords)
 PyObject *py_switch_instance(PyObject *self, PyObject *argument)
 {
     struct p4_switch *of = switch_of(self, argument);
-    return of ? PyLong_FromVoidPtr(of->instance) : NULL;
+    return of ? PyLong_FromVoidPtr(of->now->instance) : NULL;
+}
+
+PyObject *py_load_program(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"switch", "program", "seed", NULL};
+    unsigned long long program, seed;
+    Py_ssize_t index;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "nKK:load_program", names, &index, &program, &seed))
+        return NULL;
+    struct p4_switch *of = switch_at(fabric_of(self), index);
+    const struct p4_program *of_abi = (const struct p4_program *)(uintptr_t)program;
+    if (of && of_abi->abi != P4_ABI_VERSION)
+        return PyErr_Format(PyExc_ValueError, "the program is of another ABI version than %d", P4_ABI_VERSION);
+    if (of && !switch_load(of, of_abi, seed))
+        return PyErr_NoMemory();
+    return of ? PyLong_FromVoidPtr(of->loaded->instance) : NULL;
+}
+
+struct swapping {
+    struct p4_switch *of;
+    bool done;
+};
+
+static void apply_swap(struct fabric *fabric, void *argument)
+{
+    struct swapping *swapping = argument;
+    (void)fabric;
+    swapping->done = switch_swap(swapping->of);
+}
+
+PyObject *py_swap_program(PyObject *self, PyObject *argument)
+{
+    struct swapping swapping = {.of = switch_of(self, argument)};
+    if (!swapping.of || !fabric_type_call(fabric_of(self), apply_swap, &swapping))
+        return NULL;
+    return swapping.done ? Py_NewRef(Py_None) : PyErr_Format(PyExc_RuntimeError, "no program is loaded");
 }
 
 PyObject *py_add_switch_port(PyObject *self, PyObject *args, PyObject *keywords)
@@ -501,12 +537,16 @@ static void read_switch(struct fabric *fabric, void *argument)
     reading->lost_messages = of->lost_messages;
 }
 
-PyObject *py_switch_counters(PyObject *self, PyObject *argument)
+PyObject *py_switch_counters(PyObject *self, PyObject *args)
 {
-    struct switch_reading reading = {.of = switch_of(self, argument)};
+    PyObject *number, *of_job = Py_None;
+    enum link_class class;
+    if (!PyArg_ParseTuple(args, "O|O:switch_counters", &number, &of_job) || !fabric_type_class(of_job, &class))
+        return NULL;
+    struct switch_reading reading = {.of = switch_of(self, number)};
     if (!reading.of || !fabric_type_call(fabric_of(self), read_switch, &reading))
         return NULL;
-    const struct switch_counts *all = &reading.counts[LINK_ALL], *job = &reading.counts[LINK_JOB];
+    const struct switch_counts *all = &reading.counts[LINK_ALL], *job = &reading.counts[class];
     return Py_BuildValue(
         "{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "received", all->received, "injected", all->injected,
         "duplicated", all->duplicated, "dropped_program", all->dropped_program, "dropped_assert", all->dropped_assert,
@@ -515,6 +555,6 @@ PyObject *py_switch_counters(PyObject *self, PyObject *argument)
         job->received, "job_injected", job->injected, "job_duplicated", job->duplicated, "job_dropped_program",
         job->dropped_program, "job_dropped_assert", job->dropped_assert, "job_dropped_port", job->dropped_port,
         "job_dropped_passes", job->dropped_passes, "job_dropped_memory", job->dropped_memory, "job_punted", job->punted,
-        "job_dropped_punt", job->dropped_punt, "job_trimmed", reading.trimmed[LINK_JOB], "digests", reading.digests,
+        "job_dropped_punt", job->dropped_punt, "job_trimmed", reading.trimmed[class], "digests", reading.digests,
         "lost_digests", reading.lost_digests, "lost_messages", reading.lost_messages);
 }

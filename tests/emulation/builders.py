@@ -9,6 +9,7 @@ from testbed.plan.model import (
     Address,
     Datapath,
     Entry,
+    JobPlan,
     LinkDriver,
     NativeSwitch,
     Plan,
@@ -52,20 +53,21 @@ def small_plan(
         )
         for n, name in enumerate(graph.switches, start=1)
     }
+    spec, nothing = Spec(name="small", topology=TopologySpec(kind=kind, **topology)), Prediction(0, 0, 0, 0, 0.0)
     return Plan(
-        spec=Spec(name="small", topology=TopologySpec(kind=kind, **topology)),
+        spec=spec,
         graph=graph,
         addresses=addresses,
         switches=switches,
         alternates=(),
-        placement=(),
+        jobs=(JobPlan("", spec.all_jobs[""], spec.seed, 0, (), nothing),),
         switching=Switching(
             "native" if native else "ovs", controller, dict.fromkeys(graph.switches, native) if native else {}
         ),
         datapath=None if native else datapath,
         drivers=(driver,) * (len(graph.links) // 2),
         dilation=dilation,
-        prediction=Prediction(0, 0, 0, 0, 0.0),
+        prediction=nothing,
     )
 
 

@@ -5,6 +5,7 @@ The program notes in the packet what its egress was told. Cables carry 1 Gb/s an
 """
 
 import ctypes
+import ipaddress
 import json
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.native.build import build_program
 from testbed.dataplane.native.control import Control
 from testbed.dataplane.native.loader import ProgramTable, Rates, load_program
-from testbed.netcore import CPU_PORT, HOLD_LIMIT_S, Fabric
+from testbed.netcore import CPU_PORT, HOLD_LIMIT_S, JOBS, Fabric
 from tests.sanitizers import environment, prelude
 
 PORTS = 4
@@ -366,6 +367,30 @@ def test_job_packets_are_counted_apart(star: Star) -> None:
     assert roce[0] == What.DROP
     star.send(roce)
     assert (star.counters()["dropped_program"], star.counters()["job_dropped_program"]) == (2, 1)
+
+
+def test_the_jobs_packets_are_told_apart_by_who_sent_them(star: Star) -> None:
+    star.fabric.set_job(4791, 5000, 5999)
+    star.fabric.set_job_hosts(
+        [(int(ipaddress.IPv4Address(ip)), job) for ip, job in (("10.0.0.9", 1), ("10.0.0.7", 15))]
+    )
+    for source in ("10.0.0.7", "10.0.0.9", "10.0.0.7", "10.0.0.8"):  # the last is no job's
+        star.send(bytes(Ether(dst="01:00:00:00:00:01") / IP(src=source, dst="10.0.0.1") / UDP(dport=4791) / bytes(64)))
+    dropped = [star.fabric.switch_counters(star.switch, job)["job_dropped_program"] for job in (None, 0, 1, 15)]
+    assert dropped == [3, 0, 1, 2]
+    entered = [star.fabric.counters(job)[0][1]["entered"] for job in (None, 0, 1, 15)]
+    assert entered == dropped
+    assert star.fabric.counters()[0][0]["entered"] == star.counters()["dropped_program"] == 4
+    for ask in (star.fabric.counters, lambda job: star.fabric.switch_counters(star.switch, job)):
+        with pytest.raises(ValueError, match=f"there is no job {JOBS}"):
+            ask(JOBS)
+    with pytest.raises(ValueError, match="at most 16 jobs"):
+        star.fabric.set_job_hosts([(1, JOBS)])
+    with pytest.raises(TypeError):
+        star.fabric.set_job_hosts([1])
+    star.fabric.set_job_hosts([])
+    star.send(bytes(Ether(dst="01:00:00:00:00:01") / IP(src="10.0.0.8", dst="10.0.0.1") / UDP(dport=4791) / bytes(64)))
+    assert star.fabric.switch_counters(star.switch, 0)["job_dropped_program"] == 1
 
 
 def test_any_bytes_do_no_harm_to_the_books(star: Star) -> None:

@@ -14,7 +14,9 @@ from testbed.dataplane.native.control import ActionCall, Control, ControlError, 
 from testbed.routing.model import MISS, Entry
 
 ROUTES, MEMBERS, SALTS = "routes", "members", "salts"
-DROPS, NO_ROUTE = "drops", 3  # the counter of drops by reason, and DROP_NO_ROUTE
+DROPS = "drops"  # the counter of drops by reason, whose elements are
+DROP_REASONS = ("DROP_NOT_IPV4", "DROP_CHECKSUM", "DROP_TTL", "DROP_NO_ROUTE")
+NO_ROUTE = DROP_REASONS.index("DROP_NO_ROUTE")
 _KEYS = {ROUTES: 1, MEMBERS: 2}
 
 

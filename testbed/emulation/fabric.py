@@ -189,6 +189,10 @@ class FabricProcess:
     def _switches_counted(self, _request: Message) -> dict[str, Any]:
         return {"switches": self._native.counters()}
 
+    def _pauses(self, _request: Message) -> dict[str, Any]:
+        indices = [link.index for link in self.config.links]
+        return {"pauses": [(indices[link], *pause) for link, *pause in self._fabric.pauses()]}
+
     def _entries(self, _request: Message) -> dict[str, Any]:
         return {"entries": {name: [asdict(e) for e in entries] for name, entries in self._native.entries().items()}}
 
@@ -220,6 +224,7 @@ class FabricProcess:
         "link-down": _link_down,
         "link-up": _link_up,
         "switches": _switches_counted,
+        "pauses": _pauses,
         "entries": _entries,
         "capture-start": _capture_start,
         "capture-stop": _capture_stop,

@@ -167,6 +167,15 @@ class LinkCounters:
     pfc_sent: int = 0  # pause and resume frames
 
 
+class Pause(NamedTuple):
+    """A priority of a link that PFC keeps from being served now."""
+
+    link: int
+    priority: int
+    for_ns: int  # until now without a break, in real time
+    waiting_bytes: int
+
+
 class Counted(NamedTuple):
     """What one counter of a program holds."""
 
@@ -244,6 +253,10 @@ class FabricClient:
             )
             for entry in self._ask("switches")["switches"]
         )
+
+    def pauses(self) -> tuple[Pause, ...]:
+        """What PFC keeps from being served now."""
+        return tuple(Pause(*each) for each in self._ask("pauses")["pauses"])
 
     def entries(self) -> dict[str, frozenset[Entry]]:
         """Native switch -> what it forwards by now."""

@@ -19,7 +19,7 @@ from testbed.emulation.bmv2 import Bmv2Switches
 from testbed.emulation.descriptors import closing_side_by_side
 from testbed.emulation.drops import host_drops as drops_at_hosts
 from testbed.emulation.drops import packet_socket_drops
-from testbed.emulation.fabric_client import FabricClient, SwitchCounters
+from testbed.emulation.fabric_client import FabricClient, Pause, SwitchCounters
 from testbed.emulation.fabric_driver import FabricDriver, fabric_config, start_fabric
 from testbed.emulation.links import LinkCounters, LinkDriver
 from testbed.emulation.mininet_network import PlannedMininet
@@ -225,6 +225,10 @@ class EmulatedNetwork:
         if self._bmv2 is not None:
             return self._bmv2.counters()
         return self._links.client.switches() if self._links is not None else ()
+
+    def pauses(self) -> tuple[Pause, ...]:
+        """What PFC keeps from being served now."""
+        return self._links.client.pauses() if self._links is not None else ()
 
     def mark(self) -> None:
         """Forget highest queues, measured rates and lateness, so that the next counters tell of what follows."""

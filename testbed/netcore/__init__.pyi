@@ -270,6 +270,9 @@ class Fabric:
         pfc_sent (pause and resume frames).
         """
 
+    def pauses(self) -> list[tuple[int, int, int, int]]:
+        """What PFC keeps from being served now: (link, priority, for how many ns without a break, bytes waiting)."""
+
     def mark(self) -> None:
         """Forget lateness, measured rates and highest queues, so that the next `counters` tells of what follows."""
 

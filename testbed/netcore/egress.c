@@ -231,6 +231,8 @@ void egress_pause(struct egress *egress, unsigned priority, int64_t until_ns, in
 {
     egress->paused_ns = egress_paused_ns(egress, now_ns);
     egress->pause_since_ns = egress->pause_end_ns = now_ns;
+    if (egress->queues[priority].paused_until_ns < now_ns)
+        egress->queues[priority].paused_since_ns = now_ns;
     egress->queues[priority].paused_until_ns = until_ns;
     egress->paused |= (uint8_t)(1u << priority);
     for (unsigned i = 0; i < PACKET_PRIORITIES; i++)

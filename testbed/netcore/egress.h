@@ -25,6 +25,7 @@ struct egress_queue {
     uint64_t deficit;        /* bytes that it may still send in its turn */
     uint64_t quantum;        /* bytes a turn */
     int64_t paused_until_ns;
+    int64_t paused_since_ns; /* without a break */
 };
 
 struct egress {

@@ -353,6 +353,52 @@ static PyObject *counters(PyObject *self, PyObject *args)
     return list;
 }
 
+struct pauses {
+    struct pause {
+        size_t link;
+        unsigned priority;
+        int64_t for_ns;
+        uint64_t waiting_bytes;
+    } *all;
+    size_t count;
+};
+
+static void read_pauses(struct fabric *fabric, void *argument)
+{
+    struct pauses *pauses = argument;
+    int64_t now_ns = fabric_catch_up(fabric);
+    for (size_t i = 0; i < fabric->link_count; i++) {
+        const struct egress *egress = &fabric->links[i]->source->egress;
+        for (unsigned priority = 0; fabric->links[i]->link.source && priority < PACKET_PRIORITIES; priority++) {
+            const struct egress_queue *queue = &egress->queues[priority];
+            if (egress->paused >> priority & 1 && queue->paused_until_ns > now_ns)
+                pauses->all[pauses->count++] =
+                    (struct pause){i, priority, now_ns - queue->paused_since_ns, queue->bytes};
+        }
+    }
+}
+
+static PyObject *pauses(PyObject *self, PyObject *args)
+{
+    struct fabric *fabric = fabric_of(self);
+    struct pauses found = {.all = PyMem_Calloc(fabric->link_count * PACKET_PRIORITIES + 1, sizeof *found.all)};
+    (void)args;
+    if (!found.all)
+        return PyErr_NoMemory();
+    bool done = fabric_type_call(fabric, read_pauses, &found);
+    PyObject *list = done ? PyList_New(0) : NULL;
+    for (size_t i = 0; list && i < found.count; i++) {
+        const struct pause *of = &found.all[i];
+        PyObject *entry = Py_BuildValue("nILK", (Py_ssize_t)of->link, of->priority, (long long)of->for_ns,
+                                        (unsigned long long)of->waiting_bytes);
+        if (!entry || PyList_Append(list, entry) != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(entry);
+    }
+    PyMem_Free(found.all);
+    return list;
+}
+
 static void apply_mark(struct fabric *fabric, void *argument)
 {
     (void)argument;
@@ -486,7 +532,9 @@ static PyMethodDef methods[] = {
     {"set_link", KEYWORDS(set_link), NULL},
     {"set_link_up", set_link_up, METH_VARARGS, NULL},
     {"set_job", set_job, METH_VARARGS, NULL},
-    {"counters", counters, METH_NOARGS, NULL},
+    {"set_job_hosts", set_job_hosts, METH_O, NULL},
+    {"counters", counters, METH_VARARGS, NULL},
+    {"pauses", pauses, METH_NOARGS, NULL},
     {"mark", mark, METH_NOARGS, NULL},
     {"transit", transit, METH_NOARGS, NULL},
     {"capture_start", KEYWORDS(capture_start), NULL},

@@ -1,7 +1,9 @@
 """The books of the measured part: all counters, read when it begins and when it ends; what must balance in between."""
 
+import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from testbed.emulation.drops import CHECKSUM_WRONG, PORT_WITHOUT_LISTENER
 from testbed.emulation.fabric_client import SwitchCounters
@@ -10,6 +12,7 @@ from testbed.emulation.network import EmulatedNetwork
 from testbed.errors import RunFailed
 from testbed.results.samples import LinkRow, SwitchRow
 from testbed.routing.model import MISS
+from testbed.run.channel import Channel, Message
 from testbed.run.conductor import Conductor
 from testbed.run.counting import (
     Tally,
@@ -23,6 +26,7 @@ from testbed.run.counting import (
     strayed,
 )
 from testbed.run.iterations import Measured
+from testbed.run.losses import describe_losses, describe_pauses
 
 _QUIESCE_LIMIT_S = 10.0
 _QUIESCE_POLL_S = 0.02
@@ -46,7 +50,7 @@ class Books:
     def open(self) -> None:
         """The network is empty: what is counted from here on is the measured part."""
         self._programs = self._network.switch_counters()
-        self._switches = self._switch_rows(self._programs)
+        self._switches = self._rows_or_loss(self._programs)
         self._links = dict(self._network.link_counters())
         self._drops = self._network.host_drops()
         self._network.mark()
@@ -86,20 +90,11 @@ class Books:
 
     def close(self, measured: Measured) -> Tally:
         """The sums of the measured part."""
-        plan, tally = self._plan, self.links_only()
-        programs = self._network.switch_counters()
-        tally.switches = self._switch_rows(programs)
-        drops = {k: v - self._drops.get(k, 0) for k, v in self._network.host_drops().items()}
-        tally.unmodelled_drops = {
-            where: n for where, n in drops.items() if n and not self._expected(where, n, tally.links)
-        }
-        before = {(row.switch, row.kind, row.name): row.dropped for row in self._switches}
-        dropped = {
-            key: row.dropped - before.get(key, 0)
-            for row in tally.switches
-            if (key := (row.switch, row.kind, row.name)) and row.kind == "flow"
-        }
-        missed = sum(n for (_, _, name), n in dropped.items() if name == MISS)
+        plan, programs = self._plan, self._network.switch_counters()
+        tally = Tally(links=self._link_rows(), switches=self._rows_or_loss(programs))
+        tally.unmodelled_drops = self._drops_elsewhere(tally.links)
+        dropped = [row.dropped for row in self._flows(tally.switches)]
+        missed = sum(row.dropped for row in self._flows(tally.switches) if row.name == MISS)
         if missed:
             tally.unmodelled_drops["switches without a matching flow"] = missed
         ranks = risen(measured.before, measured.after)
@@ -111,18 +106,51 @@ class Books:
             at_hosts=at_hosts,
             in_flight=self._network.in_flight(),
             # Native switches tell the job's own drops.
-            unreachable=0 if plan.spec.traffic or programs else sum(dropped.values()) - missed,
+            unreachable=0 if plan.spec.traffic or programs else sum(dropped) - missed,
             programs=program_counts(self._programs, programs),
         )
         tally.bytes_on_wire = frames_from_hosts(plan, tally.links, ranks, at_hosts=at_hosts)
         tally.payload_bytes = sum(row.received_bytes for row in measured.rows if not row.warmup)
         return tally
 
-    def links_only(self) -> Tally:
-        """What the links did, for a run that ended early."""
-        if not self._links:
-            return Tally()
-        return Tally(links=link_rows(self._plan, self._links, self._network.link_counters(), self._peaks))
+    def close_early(self) -> tuple[Tally, str]:
+        """What links and switches did in the measured part, or before it since the network is up, of a run that failed;
+        and what of it may say why.
+        """
+        programs = self._network.switch_counters()
+        tally = Tally(links=self._link_rows())
+        with contextlib.suppress(RunFailed):  # then the links alone must do
+            tally.switches = self._switch_rows(programs, Channel.request)
+        told = (
+            describe_losses(
+                self._plan,
+                tally.links,
+                () if programs else self._flows(tally.switches),
+                self._programs,
+                programs,
+                self._drops_elsewhere(tally.links),
+            ),
+            describe_pauses(self._plan, self._network.pauses()),
+        )
+        return tally, "; ".join(filter(None, told))
+
+    def _link_rows(self) -> tuple[LinkRow, ...]:
+        return link_rows(self._plan, self._links, self._network.link_counters(), self._peaks)
+
+    def _flows(self, rows: Iterable[SwitchRow]) -> list[SwitchRow]:
+        """Those of flows, with what they dropped since the books were opened."""
+        before = {(row.switch, row.name): row.dropped for row in self._switches if row.kind == "flow"}
+        return [
+            replace(row, dropped=row.dropped - before.get((row.switch, row.name), 0))
+            for row in rows
+            if row.kind == "flow"
+        ]
+
+    def _drops_elsewhere(self, links: Iterable[LinkRow]) -> dict[str, int]:
+        """Place -> packets lost outside all queues that nothing explains."""
+        links = tuple(links)
+        drops = {where: n - self._drops.get(where, 0) for where, n in self._network.host_drops().items()}
+        return {where: n for where, n in drops.items() if n and not self._expected(where, n, links)}
 
     def _counted_at_hosts(self) -> bool:
         """Whether hosts' own links count the job's packets, because ranks cannot, or some of them are dead."""
@@ -140,18 +168,24 @@ class Books:
         copies = host not in self._plan.placement and count <= strayed(self._plan, links)[host]
         return copies or self._counted_at_hosts()
 
-    def _switch_rows(self, native: tuple[SwitchCounters, ...]) -> tuple[SwitchRow, ...]:
+    def _rows_or_loss(self, native: tuple[SwitchCounters, ...]) -> tuple[SwitchRow, ...]:
+        """The switches' rows; a controller that does not tell them is lost."""
+        try:
+            return self._switch_rows(native, self._conductor.ask)
+        except RunFailed as error:
+            self._conductor.lost.append(f"controller ({error.message})")
+            return ()
+
+    def _switch_rows(
+        self, native: tuple[SwitchCounters, ...], ask: Callable[[Channel, Message, float], Message]
+    ) -> tuple[SwitchRow, ...]:
+        """Raises RunFailed where a controller has them and does not answer."""
         if native:
             return _sorted(native_rows(native, self._network.link_counters(), self._plan.graph))
         controller = next((c for c in self._network.hub.channels if c.hello["hello"] == "controller"), None)
         if controller is None:
             return ()
-        try:
-            rows = self._conductor.ask(controller, {"op": "counters"}, _COUNTERS_LIMIT_S)["rows"]
-        except RunFailed as error:
-            self._conductor.lost.append(f"controller ({error.message})")
-            return ()
-        return _sorted(SwitchRow(**row) for row in rows)
+        return _sorted(SwitchRow(**row) for row in ask(controller, {"op": "counters"}, _COUNTERS_LIMIT_S)["rows"])
 
 
 def _sorted(rows: Iterable[SwitchRow]) -> tuple[SwitchRow, ...]:

@@ -80,7 +80,7 @@ class EmulatedRun:
             self._stage("taking the network down")
             down = time.monotonic()
             if error is not None:
-                self._salvage()
+                self._salvage(error)
             problems = self._take_down()
             ended = time.monotonic()
             if came and error is None:
@@ -189,11 +189,15 @@ class EmulatedRun:
             self._network.end_captures()
         self._tally = self._books.close(measured)
 
-    def _salvage(self) -> None:
-        """After a failure: keep what the links say, if they still do."""
+    def _salvage(self, error: TestbedError) -> None:
+        """After a failure: keep what links and switches say, if they still do, and have the error tell what of it may
+        be its reason."""
         with contextlib.suppress(TestbedError, OSError, AssertionError):
             if self._books is not None:
-                self._tally = self._books.links_only()
+                self._tally, known = self._books.close_early()
+                if known and not isinstance(error, Interrupted):
+                    error.message += f" [{known}]"
+                    error.args = (error.message,)
 
     def _take_down(self) -> list[str]:
         problems = []

@@ -47,13 +47,14 @@ def probe(plan: Plan, conductor: Conductor, probes: Probes, trains: Sequence[int
         modelled_ns = one_way_ns(there, payload_bytes) + one_way_ns(back, ANSWER_BYTES)
         patience_ns = _PATIENCE_RTTS * modelled_ns * plan.dilation + _PATIENCE_NS
         request = {"peer": target, "bytes": payload_bytes, "patience_ns": patience_ns}
-        limit_s = ROUND_TRIPS * patience_ns / _NS
+        limit_s = (ROUND_TRIPS * patience_ns + _PATIENCE_NS) / _NS
         answer = conductor.ask(conductor.ranks[source], {"op": "rtt", "count": ROUND_TRIPS, **request}, limit_s)
         probes.lost += answer["lost"]
         if answer["round_trips_ns"]:
             probes.rtt.append(RttProbe(*names, round(statistics.median(answer["round_trips_ns"])), modelled_ns))
         else:
             probes.notes.append(f"no round trip of {names[0]}-{names[1]} could be timed: all {ROUND_TRIPS} were lost")
+            continue
         if any(link.parameters.jitter_ns for link in there):
             continue  # it spreads a train as much as a wrong rate would
         held = _most_without_drops(there, payload_bytes, plan.switching)
@@ -61,7 +62,7 @@ def probe(plan: Plan, conductor: Conductor, probes: Probes, trains: Sequence[int
         for packets in sorted({min(train, held) for train in trains}):
             takes_ns = 8 * packets * (payload_bytes + UDP_WIRE_BYTES) * _NS // rate_bps
             request["patience_ns"] = patience_ns + takes_ns * plan.dilation
-            limit_s = _TRIES * request["patience_ns"] / _NS
+            limit_s = (_TRIES * request["patience_ns"] + _PATIENCE_NS) / _NS
             answer = conductor.ask(conductor.ranks[source], {"op": "train", "packets": packets, **request}, limit_s)
             if answer["measured_bps"] is not None:
                 probes.rates.append(RateProbe(*names, packets, answer["measured_bps"], rate_bps))

@@ -289,6 +289,22 @@ def test_a_trimmed_packet_stays_so_when_it_comes_round(star: Star) -> None:
     assert [link["shortened"] for link, _, _ in star.fabric.counters()[1::2]] == [0, 1, 0, 0]
 
 
+def test_what_is_paused_is_told_and_for_how_long(star: Star) -> None:
+    """One frame is served for a millisecond, three wait when the fourth comes at 5 us. The pause, 84 B on the wire, is at
+    the host 672 ns and the cable's delay later, when the seventh of its eight frames is under way."""
+    star.set_rate(1, RATE_BPS // 1000)
+    star.fabric.configure_switch(star.switch, buffer=(10**6, 8.0, 10**5), pfc=(1, 3 * FRAME_BYTES, FRAME_BYTES))
+    for _ in range(8):
+        star.fabric.send(star.hosts[0], frame(What.UNICAST))
+    star.fabric.advance(4 * FRAME_NS + DELAY_NS)
+    assert star.fabric.pauses() == []
+    star.fabric.advance(100_000)
+    assert star.fabric.pauses() == [(0, 0, 100_000 - (4 * FRAME_NS + DELAY_NS + 672 + DELAY_NS), FRAME_BYTES)]
+    star.now_ns = 100_000
+    assert len(star.settle()) == 8
+    assert star.fabric.pauses() == []
+
+
 def test_what_comes_round_by_the_cpu_port_needs_no_stack(star: Star) -> None:
     usual = threading.stack_size(512 << 10)
     try:

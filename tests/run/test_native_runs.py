@@ -111,7 +111,7 @@ def test_trimmed_packets_are_counted(tmp_path: Path) -> None:
     assert rows["trimmed"] >= packets["trimmed"]
 
 
-MIRROR = """
+OWN = """
 #include <core.p4>
 #include <v1model.p4>
 struct metadata_t { }
@@ -124,7 +124,7 @@ control SwitchIngress(inout headers_t headers, inout metadata_t meta, inout stan
     Routing() routing;
     apply {
         bit<32> draw;
-        clone(CloneType.I2E, 1);
+        SOMETHING;
         flow_hash.apply(headers, draw);
         routing.apply(headers, draw, standard_metadata);
     }
@@ -139,7 +139,7 @@ V1Switch(HeadersParser(), VerifyIpv4(), SwitchIngress(), SwitchEgress(), UpdateI
 @pytest.mark.parametrize(("port", "transport"), [(4, "roce"), (1, "roce"), (4, "tcp")])
 def test_copies_for_a_monitor_balance(port: int, transport: str, tmp_path: Path) -> None:
     """A program mirrors everything to a host without a rank, h3, or to a rank's."""
-    (tmp_path / "mirror.p4").write_text(MIRROR)
+    (tmp_path / "mirror.p4").write_text(OWN.replace("SOMETHING", "clone(CloneType.I2E, 1)"))
     (tmp_path / "mirror.stf").write_text(f"mirroring_add 1 {port}\n")
     with Run(
         tmp_path,
@@ -147,12 +147,25 @@ def test_copies_for_a_monitor_balance(port: int, transport: str, tmp_path: Path)
         transport={"kind": transport},
         switches={"kind": "native", "program": "mirror.p4", "entries": "mirror.stf"},
     ) as run:
-        packets = measured(run)["packets"]
+        packets = runs.measured(run)["packets"]
     assert packets["sent"] > 0
     assert packets["dropped_strayed"] > packets["sent"] * (0.3 if port == 1 else 0.99)
     assert packets["received"] + packets["dropped_strayed"] == packets["sent"] + packets["duplicated"]
     strays = {name: count for name, count in run.links("job_strayed").items() if count}
     assert list(strays) == [f"s0>h{port - 1}"]
+
+
+def test_a_run_that_fails_tells_what_a_program_dropped(tmp_path: Path) -> None:
+    no_way_to_h1 = "if (headers.ipv4.destination == 0x0A000002) { headers.ipv4.destination = 0x0A00FFFF; }"
+    (tmp_path / "own.p4").write_text(OWN.replace("SOMETHING;", no_way_to_h1))
+    with Run(tmp_path, switches={"kind": "native", "program": "own.p4"}) as run:
+        assert run.end() == 1
+    rows = {(row["kind"], row["name"]): int(row["packets"]) for row in run.table("switches.csv")}
+    dropped = re.search(r"packets lost: ([\d,]+) by switch s0's program \(DROP_NO_ROUTE\)", run.result["failure"])
+    assert dropped
+    assert 0 < int(dropped[1].replace(",", "")) <= rows["program", "dropped_program"]
+    assert dropped[0] in run.stderr
+    assert run.links("packets")["h0>s0"] > 0
 
 
 def test_entries_of_a_spec_give_priorities_and_marks(tmp_path: Path) -> None:

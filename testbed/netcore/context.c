@@ -38,3 +38,13 @@ bool context_pool_grow(struct context_pool *pool)
     }
     return true;
 }
+
+bool context_pool_idle(const struct context_pool *pool)
+{
+    size_t all = 0, spare = 0;
+    for (const struct context_slab *slab = pool->slabs; slab; slab = slab->next)
+        all += SLAB_CONTEXTS;
+    for (const struct context *context = pool->spare; context; context = context->next)
+        spare++;
+    return spare == all;
+}

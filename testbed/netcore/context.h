@@ -27,6 +27,9 @@ void context_pool_init(struct context_pool *pool, size_t bytes);
 void context_pool_destroy(struct context_pool *pool);
 bool context_pool_grow(struct context_pool *pool);
 
+/* Whether all that was taken has come back; it counts, which takes its time. */
+bool context_pool_idle(const struct context_pool *pool);
+
 /* `bytes` of the pool, not cleared; NULL: no memory. */
 static inline void *context_take(struct context_pool *pool)
 {

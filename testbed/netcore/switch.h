@@ -5,6 +5,9 @@
  * queues; a program's times are model time, also where that is slowed down. What a program sends to SWITCH_CPU_PORT runs
  * through egress at once and is kept for the control plane.
  *
+ * The program may be exchanged for another while packets move. What an ingress has seen leaves by the egress of the same
+ * instance, which is kept until then: a context knows its pool, and that is its instance's.
+ *
  * Packets that come round (resubmitted, recirculated, or clones of the egress) are bounded in number between two packets that
  * come from outside at one instant, so that a program that loops is stopped and time goes on.
  */
@@ -44,11 +47,19 @@ struct switch_port {
     const struct link *from;  /* what comes in; NULL: nothing does */
 };
 
-struct p4_switch {
+/* A program's instance, with the contexts of the packets that it saw. */
+struct pipeline {
+    struct context_pool contexts; /* first, so that a context leads to its pipeline */
     const struct p4_program *program;
     struct p4_instance *instance;
+    uint8_t *digest;              /* room for one */
+    struct pipeline *before;      /* the one that it took the place of, while packets of that are in queues */
+};
+
+struct p4_switch {
+    struct pipeline *now;
+    struct pipeline *loaded;  /* to be in force next; NULL: none */
     struct packet_pool *pool;
-    struct context_pool contexts;
     uint32_t number;
     int64_t dilation;         /* the program's times are the fabric's divided by it */
     uint32_t told_depth;      /* in place of true queue depths, unless it is SWITCH_TRUE_DEPTH */
@@ -60,7 +71,6 @@ struct p4_switch {
     uint32_t passes;          /* at that instant */
     struct packet_list punting; /* to the control plane, after what is on its way there */
     bool punts_now;
-    uint8_t *digest;          /* room for one */
     struct records digests, messages, punts;
     uint64_t digest_count, lost_digests, lost_messages;
 };
@@ -69,6 +79,12 @@ struct p4_switch {
 bool switch_init(struct p4_switch *of, const struct p4_program *program, uint64_t seed, uint32_t dilation, uint32_t number,
                  struct packet_pool *pool);
 void switch_destroy(struct p4_switch *of);
+
+/* Make an instance of another program, in place of one that was loaded before; it is `of->loaded`. False: no memory. */
+bool switch_load(struct p4_switch *of, const struct p4_program *program, uint64_t seed);
+
+/* Have the loaded instance in force. False: none is loaded. */
+bool switch_swap(struct p4_switch *of);
 
 /* Queue as the options say, and by weights or strictly (NULL), at all ports that have a link. False: no memory. */
 bool switch_configure(struct p4_switch *of, const struct buffer_options *options, const uint32_t *weights);

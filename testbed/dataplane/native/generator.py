@@ -32,11 +32,10 @@ class _Generator:
         scope = Scope()
         self._calculations = {c: f"calculate_{scope.name(c, c)}" for c in program.calculations}
         self._numbers = Numbers(
-            registers={r.name: i for i, r in enumerate(program.registers)},
+            registers={r.name: (i, r) for i, r in enumerate(program.registers)},
             counters={c.name: i for i, c in enumerate(indirect_counters)},
             meters={m.name: i for i, m in enumerate(indirect_meters)},
             calculations=self._calculations,
-            register_bits={r.name: r.bits for r in program.registers},
         )
         self._counters, self._meters = indirect_counters, indirect_meters
         expressions = Expressions(self._layout)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from testbed.dataplane.bmv2json import Action, JsonError, Primitive, Program, Term
+from testbed.dataplane.bmv2json import Action, Array, JsonError, Primitive, Program, Term
 from testbed.dataplane.native.expressions import Expressions, fitted
 from testbed.dataplane.native.layout import Layout, kept_bits
 from testbed.dataplane.native.names import Scope, comment, string
@@ -14,11 +14,10 @@ from testbed.dataplane.native.numbers import U64, U128, Number, convert, modular
 class Numbers:
     """The numbers by which generated code and control functions call the program's objects."""
 
-    registers: Mapping[str, int]
+    registers: Mapping[str, tuple[int, Array]]
     counters: Mapping[str, int]
     meters: Mapping[str, int]
     calculations: Mapping[str, str]  # C functions
-    register_bits: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -215,10 +214,10 @@ class Statements:
 
     def _register_read(self, p: Primitive) -> list[str]:
         target, array, index = p.arguments
-        bits = self.numbers.register_bits[array.value]
-        number, kind = self.numbers.registers[array.value], stored(bits)
+        number, register = self.numbers.registers[array.value]
+        bits, kind = register.bits, stored(register.bits)
         zero = "(struct wide){{0}}" if bits > 128 else "0"
-        read = f"i < s->type->registers[{number}].size ? (({kind} *)(void *)s->registers[{number}])[i] : {zero}"
+        read = f"i < {register.size} ? (({kind} *)(void *)s->registers[{number}])[i] : {zero}"
         cell = modular(bits)
         return [
             "{",
@@ -230,14 +229,14 @@ class Statements:
 
     def _register_write(self, p: Primitive) -> list[str]:
         array, index, value = p.arguments
-        bits = self.numbers.register_bits[array.value]
-        number, kind = self.numbers.registers[array.value], stored(bits)
+        number, register = self.numbers.registers[array.value]
+        bits, kind = register.bits, stored(register.bits)
         code = self.expressions.assigned(value, bits)
         cast = "" if bits > 128 else f"({kind})"
         return [
             "{",
             f"    uint64_t i = {self._u64(index)};",
-            f"    if (i < s->type->registers[{number}].size)",
+            f"    if (i < {register.size})",
             f"        (({kind} *)(void *)s->registers[{number}])[i] = {cast}{code};",
             "}",
         ]

@@ -102,9 +102,14 @@ uint64_t trials_bench(const struct p4_program *program, struct p4_instance *inst
             struct p4_verdict verdict;
             memcpy(packet.data, frame->data, frame->length);
             program->ingress(instance, &packet, frame->port, (int64_t)i, &verdict);
-            if (verdict.fate != P4_UNICAST)
+            struct p4_departure departure = {.now_ns = (int64_t)i};
+            if (verdict.fate == P4_UNICAST)
+                departure.port = verdict.port;
+            else if (verdict.fate == P4_MULTICAST)
+                departure.rid = 1; /* one copy */
+            else
                 continue;
-            program->egress(instance, &packet, &(struct p4_departure){.port = verdict.port, .now_ns = (int64_t)i}, &verdict);
+            program->egress(instance, &packet, &departure, &verdict);
             if (verdict.fate == P4_SEND)
                 program->deparse(instance, &packet);
         }

@@ -20,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 LEAST_EXPONENT = -128  # of zeros alone
+BIG_ENDIAN = np.dtype(">i4")
 _MOST = 2**31 - 1
 _F64_STEPS = 2.0**-20
 
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 Exponents = npt.NDArray[np.int8]
 Integers = npt.NDArray[np.int32]  # of either byte order
-BIG_ENDIAN = np.dtype(">i4")
 
 
 class NotFiniteError(ValueError):
@@ -45,9 +45,7 @@ def exponents(rows: Floats) -> Exponents:
     Raises NotFiniteError for the first element that is infinite or not a number.
     """
     integers, fraction_bits, bias = (np.int16, 10, 15) if rows.dtype == np.float16 else (np.int32, 23, 127)
-    largest = np.bitwise_and(rows.view(integers), np.iinfo(integers).max).max(
-        axis=1
-    )  # the bits are in the order of the magnitudes
+    largest = np.bitwise_and(rows.view(integers), np.iinfo(integers).max).max(axis=1)  # bits are ordered as magnitudes
     biased = largest >> fraction_bits
     if biased.max(initial=0) == 2 * bias + 1:
         row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
@@ -55,24 +53,30 @@ def exponents(rows: Floats) -> Exponents:
     return np.where(largest == 0, LEAST_EXPONENT, biased - bias).astype(np.int8)
 
 
-def steps(block_exponents: Exponents, workers: int) -> npt.NDArray[np.float64]:
-    """What one unit of a value stands for under each of the exponents that hold for all `workers`."""
-    return np.ldexp(1.0 / (_MOST // workers), block_exponents.astype(np.int32) + 1)
+class Quantiser:
+    """To integers and back, for a sum over `workers`. Arrays have the shape (rows, values), exponents one a row."""
 
+    def __init__(self, workers: int) -> None:
+        above = (
+            np.concatenate([np.arange(128), np.arange(-128, 0)]) + 1
+        )  # e, by block exponent: negative ones at the end
+        self._workers = workers
+        self._scales = np.ldexp(float(_MOST // workers), -above)[:, np.newaxis]
+        self._steps = np.ldexp(1.0 / (_MOST // workers), above)[:, np.newaxis]
 
-def quantise(rows: Floats, block_exponents: Exponents, workers: int) -> Integers:
-    """`rows` as big-endian integers; the exponents are at least those of the rows."""
-    scale = np.ldexp(float(_MOST // workers), -1 - block_exponents.astype(np.int32))
-    scaled = np.multiply(rows, scale[:, np.newaxis], dtype=np.float64)
-    return np.rint(scaled, out=scaled).astype(BIG_ENDIAN)
+    def quantise(self, rows: Floats, block_exponents: Exponents) -> Integers:
+        """`rows` as big-endian integers; the exponents are at least those of the rows."""
+        scaled = np.multiply(rows, self._scales[block_exponents], dtype=np.float64)
+        values: Integers = np.rint(scaled, out=scaled).astype(BIG_ENDIAN)
+        return values
 
+    def restore(self, sums: Integers, block_exponents: Exponents, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """What the sums of such integers stand for, rounded to `dtype` (beyond its range: infinite)."""
+        with np.errstate(over="ignore"):
+            found: npt.NDArray[Any] = (sums * self._steps[block_exponents]).astype(dtype)
+        return found
 
-def restore(values: Integers, block_exponents: Exponents, workers: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """The sums that `values` (shape (rows, values)) stand for, rounded to `dtype` (beyond its range: infinite)."""
-    with np.errstate(over="ignore"):
-        return (values * steps(block_exponents, workers)[:, np.newaxis]).astype(dtype)
-
-
-def error_bound(block_exponents: Exponents, workers: int) -> npt.NDArray[np.float64]:
-    """How far a sum, before it is rounded to the buffer's dtype, may be from the exact one, by row's exponent."""
-    return (workers / 2 + _F64_STEPS) * steps(block_exponents, workers)
+    def error_bound(self, block_exponents: Exponents) -> npt.NDArray[np.float64]:
+        """How far a sum, before it is rounded to the buffer's dtype, may be from the exact one; shape (rows, 1)."""
+        bound: npt.NDArray[np.float64] = (self._workers / 2 + _F64_STEPS) * self._steps[block_exponents]
+        return bound

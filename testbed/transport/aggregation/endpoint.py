@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.codec.block_exponent import NotFiniteError
+from testbed.codec.block_exponent import BIG_ENDIAN, NotFiniteError, Quantiser
 from testbed.transport.aggregation import framing
 from testbed.transport.aggregation.parameters import Constants
 from testbed.transport.aggregation.reduction import Reduction
 from testbed.transport.aggregation.seam import AGGREGATOR, Member, Reduced, ReduceEvent
-from testbed.transport.aggregation.slots import Numbers, Slots
+from testbed.transport.aggregation.slots import AGAIN, FREE, Numbers, Slots
 from testbed.transport.aggregation.timer import Timer
 from testbed.transport.endpoint import ECN_CE, ECN_NOT_ECT, Arrival, Burst, Counters, Failed, Path
 from testbed.transport.settings import Settings
-from testbed.wire.aggregation import MOST_SLOTS, UDP_PORT, VALUE_BYTES, Kind
+from testbed.wire.aggregation import UDP_PORT, VALUE_BYTES
 
 ROCE_SOURCE_PORT = 0xC000  # the first of those that RoCE senders take
 
@@ -41,8 +41,10 @@ class AggregationEndpoint:
         self._constants = Constants.of(path, settings.values)
         self._chunk_bytes = self._constants.values * VALUE_BYTES
         self._header_bytes = framing.header_bytes(self._constants.roce)
+        self._quantiser = Quantiser(member.workers)
         self._timer = Timer(self._constants.timeout_ns, self._constants.backoff)
-        self._slots = Slots(self._constants.slots)
+        self._slots = Slots(self._constants.slots, member.job, self._constants.values)
+        self._position = np.zeros(self._constants.slots, np.int64)  # where in what has come, to find what came twice
         self._reductions: dict[int, Reduction] = {}  # under way, by order of posting
         self._posted = 0
         self._number = 0  # of the next chunk
@@ -58,9 +60,7 @@ class AggregationEndpoint:
         self._now = now
         self._take_in()
         constants = self._constants
-        reduction = Reduction(
-            id, buffer, constants.values, constants.slots, workers=self._member.workers, number=self._number
-        )
+        reduction = Reduction(id, buffer, constants.values, constants.slots, self._number, self._quantiser)
         if self._failure:
             self._events.append(Failed(id, AGGREGATOR, self._failure))
         elif not reduction.chunks:
@@ -69,7 +69,7 @@ class AggregationEndpoint:
             order, self._posted = self._posted, self._posted + 1
             self._number = reduction.next_number
             self._reductions[order] = reduction
-            self._slots.enter(np.flatnonzero(~self._slots.busy), order, reduction)
+            self._slots.enter(self._slots.free, order, reduction)
 
     def receive(self, arrival: Arrival, now: int) -> None:
         self._now = now
@@ -96,8 +96,10 @@ class AggregationEndpoint:
         left = budget_packets
         while left > 0 and self._slots.ready:
             taken = self._slots.take(min(left, self._constants.burst_packets))
-            for slots in self._alike(taken):
-                burst = self._send(slots)
+            if not len(taken):
+                continue
+            for group, which in self._alike(taken):
+                burst = self._send(group, taken[which])
                 if burst is None:
                     return []
                 bursts.append(burst)
@@ -117,12 +119,9 @@ class AggregationEndpoint:
             return
         expired = self._slots.expire(now)
         self.counters.timeouts += len(expired)
-        given_up = expired[self._slots.timeouts[expired] == self._constants.retries]
+        given_up = expired[self._slots.timeouts[expired] > self._constants.retries]
         if len(given_up):
             self._fail(self._unanswered(int(given_up[0])))
-            return
-        self._slots.timeouts[expired] += 1
-        self._slots.queue(expired)
 
     def events(self) -> Sequence[ReduceEvent]:
         self._take_in()
@@ -134,45 +133,37 @@ class AggregationEndpoint:
         self._take_in()
         return not self._reductions
 
-    def _alike(self, slots: Numbers) -> Iterator[Numbers]:
-        """`slots` parted by reduction, and by whether they are in a round of exponents alone."""
-        if not len(slots):
-            return
-        keys = 2 * self._slots.order[slots] + (self._slots.index[slots] < 0)
-        if (keys == keys[0]).all():
-            yield slots
+    def _alike(self, slots: Numbers) -> Iterator[tuple[int, slice | npt.NDArray[np.bool_]]]:
+        """Each group among `slots`, and which of them are of it."""
+        groups = self._slots.group[slots]
+        group = int(groups[0])
+        if np.count_nonzero(groups == group) == len(groups):
+            yield group, slice(None)
         else:
-            yield from (slots[keys == key] for key in np.unique(keys))
+            for group in np.unique(groups).tolist():
+                yield group, groups == group
 
-    def _send(self, slots: Numbers) -> Burst | None:
-        """The packets of `slots`, which are alike; None if there is no going on."""
+    def _send(self, group: int, slots: Numbers) -> Burst | None:
+        """The packets of `slots`, which are of one group; None if there is no going on."""
         state, constants = self._slots, self._constants
-        reduction = self._reductions[int(state.order[slots[0]])]
-        indices = state.index[slots]
-        alone = bool(indices[0] < 0)
+        order, alone = divmod(group, 2)
+        reduction, indices = self._reductions[order], state.index[slots]
         try:
             offered = reduction.exponents(indices + constants.slots)
         except NotFiniteError as error:
             element = error.row * constants.values + error.column
             self._fail(
-                f"element {element} of reduction {reduction.id} is {error.value}: only finite numbers can be scaled"
+                f"element {element} of reduction {reduction.id} is {error.value}: only finite ones can be scaled"
             )
             return None
         state.offered[slots] = offered
         payload = b"" if alone else reduction.contribution(indices, state.exponent[slots])
-        headers = framing.adds(
-            self._member.job,
-            self._member.worker,
-            0 if alone else constants.values,
-            slots=slots,
-            versions=state.version[slots],
-            chunks=state.number[slots],
-            exponents=offered,
+        headers = framing.encode_adds(
+            state.result[slots], state.number[slots], offered, self._member.worker, constants.roce
         )
-        state.sent(slots, self._timer, self._now)
         self.counters.sent_packets += len(slots)
         self.counters.sent_bytes += len(payload)
-        self.counters.retransmitted_packets += int(np.count_nonzero(state.timeouts[slots]))
+        self.counters.retransmitted_packets += state.sent(slots, self._timer, self._now)
         return Burst(
             peer=AGGREGATOR,
             source_port=ROCE_SOURCE_PORT if constants.roce else UDP_PORT,
@@ -180,7 +171,7 @@ class AggregationEndpoint:
             ecn=ECN_NOT_ECT,
             not_before_ns=self._now,
             segment_bytes=0 if alone else self._chunk_bytes,
-            headers=framing.encode(headers, constants.roce),
+            headers=tuple(headers),
             payload=payload,
         )
 
@@ -188,64 +179,64 @@ class AggregationEndpoint:
         """What has come since."""
         if self._came_alone:
             headers, self._came_alone = self._came_alone, []
-            self._take(headers, 0, b"")
+            self._take(headers, np.empty((len(headers), 0), np.int32))
         if self._came:
             headers, self._came = self._came, []
             values, self._values = self._values, bytearray()
-            self._take(headers, self._constants.values, values)
+            self._take(headers, np.frombuffer(values, BIG_ENDIAN).reshape(len(headers), -1))
 
-    def _take(self, encoded: list[bytes], values: int, payload: bytes | bytearray) -> None:
-        """Results with so many values each."""
+    def _take(self, encoded: list[bytes], sums: npt.NDArray[np.int32]) -> None:
+        """Headers, and the values behind each."""
         state = self._slots
-        headers = framing.decode(encoded, self._constants.roce)
-        sums = np.frombuffer(payload, ">i4").reshape(len(headers), values)
-        slots = headers["place"].astype(np.int64) % MOST_SLOTS
-        fit = (headers["kind"] == Kind.RESULT) & (headers["job"] == self._member.job) & (headers["values"] == values)
-        fit &= slots < state.count
-        if not fit.all():
-            self._bad("bad_header", int(np.count_nonzero(~fit)))
-            headers, sums, slots = headers[fit], sums[fit], slots[fit]
-        ahead = (headers["chunk"].astype(np.int64) - state.number[slots]).astype(np.int32)
-        due = (ahead == 0) & state.asked[slots]
-        late = (ahead < 0) | ((ahead == 0) & ~state.busy[slots])
-        right = headers["place"] // MOST_SLOTS == state.version[slots]
-        right &= (state.index[slots] < 0) == (values == 0)
-        right &= headers["exponent"] >= state.offered[slots]
-        place = np.arange(len(slots))
-        last = np.zeros(state.count, np.int64)
-        last[slots] = place
-        fresh = due & right & (last[slots] == place)  # of equal ones that came at once, the last
-        self.counters.duplicates += int(np.count_nonzero(late | (due & right & ~fresh)))
-        self._bad("bad_result", int(np.count_nonzero(~late & ~(due & right))))
-        if fresh.any():
-            self._accept(slots[fresh], sums[fresh], headers["exponent"][fresh])
+        first, chunks, exponents = framing.decode(encoded, self._constants.roce)
+        slots = framing.slots_of(first)
+        known = slots < state.count
+        if np.count_nonzero(known) < len(known):
+            self._bad("bad_header", int(np.count_nonzero(~known)))
+            first, chunks, exponents, slots, sums = (
+                first[known],
+                chunks[known],
+                exponents[known],
+                slots[known],
+                sums[known],
+            )
+        right = (first == state.result[slots]) & (first & framing.VALUES == sums.shape[1])
+        right &= (chunks == state.number[slots] & 0xFFFFFFFF) & (state.due_ns[slots] <= AGAIN)
+        right &= exponents >= state.offered[slots]
+        if len(slots) > 1:  # of equal ones that came at once, the last
+            positions = np.arange(len(slots))
+            self._position[slots[right]] = positions[right]
+            right &= self._position[slots] == positions
+        others = None
+        if np.count_nonzero(right) < len(right):
+            others = first[~right], chunks[~right], slots[~right]
+            exponents, slots, sums = exponents[right], slots[right], sums[right]
+        if len(slots):
+            once = slots[state.timeouts[slots] == 0]
+            if len(once):
+                self._timer.measure(self._now - int(state.sent_ns[once].min()))
+            self.counters.received_bytes += sums.nbytes
+            for group, which in self._alike(slots):
+                self._accept(group, slots[which], sums[which], exponents[which])
+        if others is not None:
+            self._sort_out(*others)
 
-    def _accept(self, slots: Numbers, sums: npt.NDArray[np.int32], exponents: npt.NDArray[np.int8]) -> None:
-        """The results that end the rounds of `slots`."""
+    def _accept(self, group: int, slots: Numbers, sums: npt.NDArray[np.int32], exponents: npt.NDArray[np.int8]) -> None:
+        """The results of `slots`, which are of one group: the next rounds begin."""
         state = self._slots
-        once = slots[state.timeouts[slots] == 0]
-        if len(once):
-            self._timer.measure(self._now - int(state.sent_ns[once].min()))
-        self.counters.received_bytes += sums.nbytes
-        orders = state.order[slots]
-        for order in np.unique(orders).tolist():
-            here = orders == order
-            self._move_on(order, slots[here], sums[here], exponents[here])
-
-    def _move_on(
-        self, order: int, slots: Numbers, sums: npt.NDArray[np.int32], exponents: npt.NDArray[np.int8]
-    ) -> None:
-        """The same, all of one reduction and with as many values."""
-        state, reduction = self._slots, self._reductions[order]
-        indices = state.index[slots]
-        if sums.shape[1]:
+        order, alone = divmod(group, 2)
+        reduction, indices = self._reductions[order], state.index[slots]
+        if not alone:
             reduction.accept(indices, sums, state.exponent[slots])
         state.exponent[slots] = exponents
         following = indices + state.count
         more = following < reduction.chunks
-        state.begin(slots[more], order, reduction, following[more])
+        if np.count_nonzero(more) == len(more):
+            state.go_on(slots, order, reduction, following)
+            return
+        state.go_on(slots[more], order, reduction, following[more])
         free = slots[~more]
-        state.free(free)
+        state.due_ns[free] = FREE
         for later, other in self._reductions.items():
             if later > order and len(free):
                 free = state.enter(free, later, other)
@@ -253,26 +244,38 @@ class AggregationEndpoint:
             del self._reductions[order]
             self._events.append(Reduced(reduction.id))
 
+    def _sort_out(self, first: Numbers, chunks: Numbers, slots: Numbers) -> None:
+        """Results that no slot waits for: duplicates if they are of earlier rounds."""
+        state = self._slots
+        ours = (first ^ state.result[slots]) & ~(framing.VERSION | framing.VALUES) == 0
+        ahead = (chunks - state.number[slots]).astype(np.int32)
+        late = ours & ((ahead < 0) | ((ahead == 0) & (state.due_ns[slots] == FREE)))
+        duplicates = int(np.count_nonzero(late))
+        self.counters.duplicates += duplicates
+        self._bad("bad_result", len(slots) - duplicates)
+
     def _unanswered(self, slot: int) -> str:
         """Why to give up on `slot`."""
         state, constants, member = self._slots, self._constants, self._member
-        reduction, index = self._reductions[int(state.order[slot])], int(state.index[slot])
+        reduction, index = self._reductions[int(state.group[slot]) // 2], int(state.index[slot])
         what = (
             f"the exponent of chunk {index + constants.slots}" if index < 0 else
             f"the sum of chunk {index} ({reduction.elements_of(index)})"
         )  # fmt: skip
-        busy = int(np.count_nonzero(state.busy))
+        version = int(state.result[slot]) // framing.VERSION & 1
+        number = int(state.number[slot]) & 0xFFFFFFFF
+        waiting = state.count - len(state.free)
         return (
-            f"slot {slot}, version {state.version[slot]}, chunk number {state.number[slot] & 0xFFFFFFFF}: {what} of "
-            f"reduction {reduction.id} has not come after {constants.retries} retransmissions; at a switch the packet "
-            f"of at least one of {member.workers} workers is missing ({busy} of {constants.slots} slots wait)"
+            f"slot {slot}, version {version}, chunk number {number}: {what} of reduction {reduction.id} has not come "
+            f"after {constants.retries} retransmissions; at a switch the packet of at least one of {member.workers} "
+            f"workers is missing ({waiting} of {state.count} slots wait)"
         )
 
     def _fail(self, reason: str) -> None:
         self._failure = reason
         self._events += [Failed(reduction.id, AGGREGATOR, reason) for reduction in self._reductions.values()]
         self._reductions.clear()
-        self._slots.free(np.arange(self._constants.slots))
+        self._slots.clear()
 
     def _bad(self, problem: str, packets: int) -> None:
         if packets:

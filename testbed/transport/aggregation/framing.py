@@ -1,4 +1,11 @@
-"""Headers of many packets at once, between bytes and arrays, in either framing (`testbed.wire.aggregation`)."""
+"""Headers of many packets at once, between bytes and arrays, in either framing (`testbed.wire.aggregation`).
+
+A header is a pair of 64-bit words here. The first is all that says where a packet belongs,
+
+    kind 8 | job 8 | worker 16 | version 1, slot 15 | values 16
+
+so that one comparison tells whether a result is the one that is waited for; the second has chunk 32 | exponent 8 | 24.
+"""
 
 from collections.abc import Iterable
 
@@ -8,68 +15,58 @@ import numpy.typing as npt
 from testbed.wire.aggregation import HEADER_BYTES, MOST_SLOTS, UC_SEND_ONLY, Kind
 from testbed.wire.roce import BTH_BYTES, DEFAULT_PKEY, PSN_MODULUS
 
-# As the wire module has it; `place` is the version above 15 bits of slot.
-HEADER = np.dtype(
-    [
-        ("kind", "u1"),
-        ("job", "u1"),
-        ("worker", ">u2"),
-        ("place", ">u2"),
-        ("values", ">u2"),
-        ("chunk", ">u4"),
-        ("exponent", "i1"),
-        ("unused", "V3"),
-    ]
-)
+VERSION = 1 << 31
+VALUES = 0xFFFF
+_SLOT_SHIFT, _WORKER_SHIFT, _JOB_SHIFT, _KIND_SHIFT = 16, 32, 48, 56
+_CHUNK_SHIFT, _EXPONENT_SHIFT = 32, 24
+
+_WORDS = np.dtype((">i8", 2))
 _BTH = np.dtype([("opcode", "u1"), ("flags", "u1"), ("key", ">u2"), ("queue_pair", ">u4"), ("psn", ">u4")])
-_BEHIND_BTH = np.dtype([("bth", _BTH), ("header", HEADER)])
-assert HEADER.itemsize == HEADER_BYTES
+_FRAMED = {False: np.dtype([("words", _WORDS)]), True: np.dtype([("bth", _BTH), ("words", _WORDS)])}
+assert _WORDS.itemsize == HEADER_BYTES
 assert _BTH.itemsize == BTH_BYTES
 
-Headers = npt.NDArray[np.void]
-Integers = npt.NDArray[np.integer]
+Words = npt.NDArray[np.int64]
 
 
 def header_bytes(roce: bool) -> int:
     """How long what stands before the values is."""
-    return _BEHIND_BTH.itemsize if roce else HEADER_BYTES
+    return _FRAMED[roce].itemsize
 
 
-def adds(
-    job: int, worker: int, values: int, slots: Integers, versions: Integers, chunks: Integers, exponents: Integers
-) -> Headers:
-    """The headers of contributions, one a slot."""
-    headers = np.zeros(len(slots), HEADER)
-    headers["kind"] = Kind.ADD
-    headers["job"] = job
-    headers["worker"] = worker
-    headers["place"] = slots + MOST_SLOTS * versions
-    headers["values"] = values
-    headers["chunk"] = chunks & 0xFFFFFFFF
-    headers["exponent"] = exponents
-    return headers
+def results(job: int, slots: Words) -> Words:
+    """The first words of results of `slots`, version 0, without values."""
+    return slots << _SLOT_SHIFT | job << _JOB_SHIFT | Kind.RESULT << _KIND_SHIFT
 
 
-def encode(headers: Headers, roce: bool) -> tuple[bytes, ...]:
-    """The bytes of each. In RoCE framing the queue pair is the slot and the PSN the chunk's number."""
+def slots_of(first: Words) -> Words:
+    """The slots in first words."""
+    return first >> _SLOT_SHIFT & MOST_SLOTS - 1
+
+
+def encode_adds(results: Words, chunks: Words, exponents: npt.NDArray[np.int8], worker: int, roce: bool) -> list[bytes]:
+    """The headers of what `worker` sends to get results with these first words.
+
+    In RoCE framing the queue pair is the slot and the PSN the chunk's number.
+    """
+    framed = np.empty(len(results), _FRAMED[roce])
+    words = framed["words"]
+    words[:, 0] = results ^ ((Kind.RESULT ^ Kind.ADD) << _KIND_SHIFT | worker << _WORKER_SHIFT)
+    words[:, 1] = chunks << _CHUNK_SHIFT | exponents.view(np.uint8).astype(np.int64) << _EXPONENT_SHIFT
     if roce:
-        framed = np.zeros(len(headers), _BEHIND_BTH)
-        framed["header"] = headers
         bth = framed["bth"]
-        bth["opcode"] = UC_SEND_ONLY
-        bth["key"] = DEFAULT_PKEY
-        bth["queue_pair"] = headers["place"] % MOST_SLOTS
-        bth["psn"] = headers["chunk"] % PSN_MODULUS
-        headers = framed
-    return tuple(headers.view(f"V{headers.dtype.itemsize}").tolist())
+        bth["opcode"], bth["flags"], bth["key"] = UC_SEND_ONLY, 0, DEFAULT_PKEY
+        bth["queue_pair"], bth["psn"] = slots_of(results), chunks % PSN_MODULUS
+    encoded: list[bytes] = framed.view(f"V{framed.itemsize}").tolist()
+    return encoded
 
 
-def decode(data: Iterable[bytes], roce: bool) -> Headers:
-    """The headers of `data`, each of `header_bytes`; what has another BTH than ours gets kind 0, which is none."""
-    joined = b"".join(data)
-    if not roce:
-        return np.frombuffer(joined, HEADER)
-    framed = np.frombuffer(joined, _BEHIND_BTH)
-    headers = framed["header"].copy()
-    headers["kind"][framed["bth"]["opcode"] != UC_SEND_ONLY] = 0
-    return headers
+def decode(data: Iterable[bytes], roce: bool) -> tuple[Words, Words, npt.NDArray[np.int8]]:
+    """First words, chunks and exponents of `data`, each of `header_bytes`; a first word behind a BTH that is not ours
+    is 0, which is no packet's."""
+    framed = np.frombuffer(b"".join(data), _FRAMED[roce])
+    words = framed["words"].astype(np.int64)
+    first, second = words[:, 0], words[:, 1]
+    if roce:
+        first[framed["bth"]["opcode"] != UC_SEND_ONLY] = 0
+    return first, second >> _CHUNK_SHIFT & 0xFFFFFFFF, (second >> _EXPONENT_SHIFT).astype(np.int8)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.codec import block_exponent
-from testbed.codec.block_exponent import BIG_ENDIAN, LEAST_EXPONENT, Exponents, NotFiniteError
+from testbed.codec.block_exponent import BIG_ENDIAN, LEAST_EXPONENT, Exponents, NotFiniteError, Quantiser
 
 Indices = npt.NDArray[np.int64]
 DTYPES = ("float32", "float16", "int32")
@@ -21,7 +21,9 @@ class Reduction:
     chunk travels one turn before it.
     """
 
-    def __init__(self, id: int, buffer: npt.NDArray[Any], values: int, slots: int, workers: int, number: int) -> None:
+    def __init__(
+        self, id: int, buffer: npt.NDArray[Any], values: int, slots: int, number: int, quantiser: Quantiser
+    ) -> None:
         if buffer.ndim != 1 or not buffer.flags.c_contiguous or buffer.dtype.name not in DTYPES:
             raise ValueError(f"a 1-D contiguous buffer of {', '.join(DTYPES)} is wanted, not {buffer.dtype.name}")
         self.id = id
@@ -32,7 +34,7 @@ class Reduction:
         self.first = -slots if self.floats else 0
         self.origin = number - self.first
         self.left = self.chunks
-        self._workers = workers
+        self._quantiser = quantiser
         self._whole = self.elements // values
         self._rows = buffer[: self._whole * values].reshape(-1, values)
         self._rest = buffer[self._whole * values :]
@@ -63,14 +65,14 @@ class Reduction:
         """What packets carry of `chunks`, end to end; `exponents` hold for all workers."""
         rows = self._gather(chunks)
         if self.floats:
-            return block_exponent.quantise(rows, exponents, self._workers).tobytes()
+            return self._quantiser.quantise(rows, exponents).tobytes()
         return rows.astype(BIG_ENDIAN).tobytes()
 
     def accept(self, chunks: Indices, sums: npt.NDArray[np.int32], exponents: Exponents) -> None:
         """Put the `sums` of `chunks` into their places."""
         dtype = self._rows.dtype
-        found = block_exponent.restore(sums, exponents, self._workers, dtype) if self.floats else sums
-        if self._whole in chunks:
+        found = self._quantiser.restore(sums, exponents, dtype) if self.floats else sums
+        if self._has_rest(chunks):
             padded = chunks == self._whole
             self._rest[:] = found[padded][0, : len(self._rest)]
             chunks, found = chunks[~padded], found[~padded]
@@ -82,8 +84,12 @@ class Reduction:
         first = chunk * self.values
         return f"elements {first} to {min(first + self.values, self.elements) - 1}"
 
+    def _has_rest(self, chunks: Indices) -> bool:
+        """Whether the padded chunk is one of `chunks`."""
+        return bool(len(self._rest)) and self._whole in chunks
+
     def _gather(self, chunks: Indices) -> npt.NDArray[Any]:
-        if self._whole not in chunks:
+        if not self._has_rest(chunks):
             return self._rows[chunks]
         rows = np.empty((len(chunks), self.values), self._rows.dtype)
         padded = chunks == self._whole

@@ -1,93 +1,81 @@
-"""A member's slots as arrays, one entry a slot: the round that each is in, and since and until when it waits."""
+"""A member's slots as arrays, one entry a slot: the round that each is in, and until when it waits.
+
+A *round* is one packet there and one back: of a chunk, or, before a reduction's first chunk in that slot, of its
+exponent alone. Rounds that are alike (of one reduction, both of a chunk or both of exponents) have the same `group`.
+"""
 
 from collections import deque
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from testbed.codec.block_exponent import LEAST_EXPONENT
+from testbed.transport.aggregation import framing
 from testbed.transport.aggregation.reduction import Reduction
 from testbed.transport.aggregation.timer import Timer
-from testbed.wire.aggregation import LEAST_EXPONENT
 
-NEVER = 1 << 62
+# In `due_ns`, beside instants: a packet is to be sent again, one is to be sent the first time, there is no round.
+AGAIN, UNSENT, FREE = 1 << 60, 1 << 61, 1 << 62
+
 Numbers = npt.NDArray[np.int64]
 
 
-@dataclass(slots=True)
 class Slots:
-    """The state of `count` slots. A slot's *round* is one packet there and one back: of a chunk, or, before a
-    reduction's first chunk in that slot, of its exponent alone (then `index` is negative)."""
+    """The state of `count` slots, whose packets have `values` or none."""
 
-    count: int
-    order: Numbers = field(init=False)  # which reduction, counted from the first
-    index: Numbers = field(init=False)  # which chunk of it
-    number: Numbers = field(init=False)  # the same in the job; of the last round where there is none now
-    version: Numbers = field(init=False)
-    exponent: npt.NDArray[np.int8] = field(init=False)  # of the chunk, the largest of all members
-    offered: npt.NDArray[np.int8] = field(init=False)  # our own of the next chunk, as sent
-    busy: npt.NDArray[np.bool_] = field(init=False)  # in a round
-    asked: npt.NDArray[np.bool_] = field(init=False)  # its packet has been sent
-    timeouts: Numbers = field(init=False)  # in this round
-    sent_ns: Numbers = field(init=False)
-    due_ns: Numbers = field(init=False)  # when its packet is sent again
-    earliest_ns: int = NEVER  # not after the first of them
-    _ready: deque[Numbers] = field(default_factory=deque)  # those with a packet to send
-    _queued: npt.NDArray[np.bool_] = field(init=False)
-
-    def __post_init__(self) -> None:
-        for name in ("order", "index", "version", "timeouts", "sent_ns"):
-            setattr(self, name, np.zeros(self.count, np.int64))
-        self.number = np.full(self.count, -1, np.int64)
-        self.version += 1  # the first round turns it to 0
-        self.due_ns = np.full(self.count, NEVER, np.int64)
-        self.exponent = np.full(self.count, LEAST_EXPONENT, np.int8)
-        self.offered = self.exponent.copy()
-        self.busy = np.zeros(self.count, np.bool_)
-        self.asked, self._queued = self.busy.copy(), self.busy.copy()
+    def __init__(self, count: int, job: int, values: int) -> None:
+        self.count = count
+        self.group = np.zeros(count, np.int64)  # 2 x the reduction, counted from the first; and 1: exponents alone
+        self.index = np.zeros(
+            count, np.int64
+        )  # which chunk of it; negative: `count` before the one whose exponent it is
+        self.number = np.full(count, -1, np.int64)  # the same in the job
+        self.result = framing.results(job, np.arange(count)) ^ framing.VERSION  # what the result begins with
+        self.exponent = np.full(count, LEAST_EXPONENT, np.int8)  # of the chunk: the largest of all members
+        self.offered = self.exponent.copy()  # our own of the next chunk, as sent
+        self.timeouts = np.zeros(count, np.int64)
+        self.sent_ns = np.zeros(count, np.int64)
+        self.due_ns = np.full(count, FREE, np.int64)  # when its packet is sent again
+        self.earliest_ns = FREE  # none of those is before it
+        self._values = values
+        self._ready: deque[Numbers] = deque()  # those with a packet to send, and some more
 
     @property
     def ready(self) -> bool:
-        """A packet is to be sent."""
+        """A packet may be to be sent."""
         return bool(self._ready)
 
+    @property
+    def free(self) -> Numbers:
+        """Those without a round."""
+        return np.flatnonzero(self.due_ns == FREE)
+
     def enter(self, slots: Numbers, order: int, reduction: Reduction) -> Numbers:
-        """Begin the first round of `reduction` in those of `slots`, all free, that it has chunks for; gives the
-        others."""
+        """Begin with `reduction` in those of `slots`, all free, that it has chunks for; gives the others."""
         chunks = (slots - reduction.origin) % self.count
         taken = chunks < reduction.chunks
-        self.begin(slots[taken], order, reduction, chunks[taken] + reduction.first)
+        if taken.any():
+            values = 0 if reduction.floats else self._values
+            group = 2 * order + reduction.floats
+            self._begin(slots[taken], group, reduction, chunks[taken] + reduction.first, values)
         return slots[~taken]
 
-    def begin(self, slots: Numbers, order: int, reduction: Reduction, indices: Numbers) -> None:
-        """Begin a round in each of `slots`."""
-        if not len(slots):
-            return
-        self.order[slots] = order
+    def go_on(self, slots: Numbers, order: int, reduction: Reduction, indices: Numbers) -> None:
+        """Begin the rounds of the chunks `indices`."""
+        if len(slots):
+            self._begin(slots, 2 * order, reduction, indices, self._values)
+
+    def _begin(self, slots: Numbers, group: int, reduction: Reduction, indices: Numbers, values: int) -> None:
+        self.group[slots] = group
         self.index[slots] = indices
         self.number[slots] = indices + reduction.origin
-        self.version[slots] ^= 1
+        self.result[slots] = (self.result[slots] ^ framing.VERSION) & ~framing.VALUES | values
         self.timeouts[slots] = 0
-        self.due_ns[slots] = NEVER
-        self.busy[slots] = True
-        self.asked[slots] = False
-        self.queue(slots)
-
-    def free(self, slots: Numbers) -> None:
-        """These have no round now."""
-        self.due_ns[slots] = NEVER
-        self.busy[slots] = False
-        self.asked[slots] = False
-
-    def queue(self, slots: Numbers) -> None:
-        """Have the packets of `slots` sent."""
-        fresh = slots[~self._queued[slots]]
-        if len(fresh):
-            self._queued[fresh] = True
-            self._ready.append(fresh)
+        self.due_ns[slots] = UNSENT
+        self._ready.append(slots)
 
     def take(self, most: int) -> Numbers:
-        """At most `most` of those with a packet to send, the longest waiting first; they are no longer queued."""
+        """At most `most` of those with a packet to send, the longest waiting first."""
         pieces, room = [], most
         while room and self._ready:
             piece = self._ready.popleft()
@@ -96,21 +84,31 @@ class Slots:
                 piece = piece[:room]
             pieces.append(piece)
             room -= len(piece)
-        slots = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-        self._queued[slots] = False
-        return slots[self.busy[slots]]
+        slots: Numbers = pieces[0] if len(pieces) == 1 else np.unique(np.concatenate(pieces))
+        due_ns = self.due_ns[slots]
+        unsent: Numbers = slots[(due_ns == UNSENT) | (due_ns == AGAIN)]
+        return unsent
 
-    def sent(self, slots: Numbers, timer: Timer, now: int) -> None:
-        """Their packets leave now."""
-        due_ns = now + timer.waits_ns(self.timeouts[slots])
-        self.asked[slots] = True
+    def sent(self, slots: Numbers, timer: Timer, now: int) -> int:
+        """Their packets leave now; how many of them again."""
+        timeouts = self.timeouts[slots]
+        again = int(np.count_nonzero(timeouts))
         self.sent_ns[slots] = now
-        self.due_ns[slots] = due_ns
-        self.earliest_ns = min(self.earliest_ns, int(due_ns.min()))
+        self.due_ns[slots] = now + (timer.again_ns(timeouts) if again else timer.once_ns)
+        self.earliest_ns = min(self.earliest_ns, now + timer.once_ns)
+        return again
 
     def expire(self, now: int) -> Numbers:
-        """Those whose wait is over."""
+        """Those whose wait is over: their packets are to be sent again."""
         expired = np.flatnonzero(self.due_ns <= now)
-        self.due_ns[expired] = NEVER
+        if len(expired):
+            self.timeouts[expired] += 1
+            self.due_ns[expired] = AGAIN
+            self._ready.append(expired)
         self.earliest_ns = int(self.due_ns.min())
         return expired
+
+    def clear(self) -> None:
+        """No slot has a round any more."""
+        self.due_ns[:] = FREE
+        self._ready.clear()

@@ -23,7 +23,11 @@ class Timer:
         self._deviation_ns += (abs(sample_ns - self._mean_ns) - self._deviation_ns) // _DEVIATION_GAIN
         self._mean_ns += (sample_ns - self._mean_ns) // _GAIN
 
-    def waits_ns(self, timeouts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    @property
+    def once_ns(self) -> int:
+        """How long to wait for what is sent the first time."""
+        return max(self._least_ns, self._mean_ns + _DEVIATIONS * self._deviation_ns)
+
+    def again_ns(self, timeouts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """How long to wait after so many timeouts in a row."""
-        once_ns = max(self._least_ns, self._mean_ns + _DEVIATIONS * self._deviation_ns)
-        return once_ns << np.minimum(timeouts, self._doublings)
+        return self.once_ns << np.minimum(timeouts, self._doublings)

@@ -17,7 +17,14 @@ _MADE = "tbl_"  # how compilers call the tables that they make of statements
 
 
 class ControlError(UsageError):
-    """The control plane asks for something that this program or its present state does not have."""
+    """The control plane asks for something that this program or its present state does not have.
+
+    `status`: the ABI's, of `STATUS`; 0 if the switch was not even asked.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,7 @@ class Control:
     def _do(self, what: str, function: Any, *arguments: Any) -> None:
         status = function(self._instance, *arguments)
         if status:
-            raise ControlError(f"{what}: {STATUS[status]}")
+            raise ControlError(f"{what}: {STATUS[status]}", status=status)
 
     def _bits(self, table: Table, index: int) -> int:
         target = table.keys[index].target
@@ -193,6 +200,11 @@ class Control:
         self._do(f"counter of {table.name}", self._functions.entry_count, number, handle, ctypes.byref(count))
         return count.packets, count.bytes
 
+    def set_entry_count(self, name: str, handle: int, packets: int, size: int) -> None:
+        number, table = self._tables[by_suffix(name, self._tables, "table")]
+        count = ctypes.byref(Count(packets, size))
+        self._do(f"counter of {table.name}", self._functions.entry_count_set, number, handle, count)
+
     def set_entry_rates(self, name: str, handle: int, rates: Rates) -> None:
         number, table = self._tables[by_suffix(name, self._tables, "table")]
         self._do(f"meter of {table.name}", self._functions.entry_meter_set, number, handle, ctypes.byref(rates))
@@ -211,10 +223,26 @@ class Control:
         self._do(f"member of {profile}", self._functions.member_add, number, action, ctypes.byref(member))
         return member.value
 
+    def modify_member(self, profile: str, member: int, call: ActionCall) -> None:
+        number, actions = self._profile(profile)
+        self._do(
+            f"member of {profile}", self._functions.member_modify, number, member, self._call(actions, call, profile)
+        )
+
+    def remove_member(self, profile: str, member: int) -> None:
+        """Forget a member that is in no group."""
+        number, _ = self._profile(profile)
+        self._do(f"member of {profile}", self._functions.member_remove, number, member)
+
     def set_group(self, profile: str, group: int, members: Sequence[int]) -> None:
+        """Make a group, or change it; a member may be there several times, and is chosen as much oftener."""
         number, _ = self._profile(profile)
         array = (ctypes.c_uint32 * len(members))(*members)
         self._do(f"group of {profile}", self._functions.group_set, number, group, array, len(members))
+
+    def remove_group(self, profile: str, group: int) -> None:
+        number, _ = self._profile(profile)
+        self._do(f"group of {profile}", self._functions.group_remove, number, group)
 
     # Arrays
 
@@ -239,13 +267,28 @@ class Control:
         )
         return count.packets, count.bytes
 
+    def write_counter(self, name: str, index: int, packets: int, size: int) -> None:
+        full = element("counter", self._program.counters, name, index).name
+        count = ctypes.byref(Count(packets, size))
+        self._do(f"counter {full}[{index}]", self._functions.counter_write, self._counters[full], index, count)
+
     def set_meter(self, name: str, index: int, rates: Rates) -> None:
         full = element("meter", self._program.meters, name, index).name
         self._do(f"meter {full}[{index}]", self._functions.meter_set, self._meters[full], index, ctypes.byref(rates))
 
     def add_to_value_set(self, name: str, value: int, mask: int | None = None) -> None:
-        """Add a value of the key's fields, each padded to whole bytes."""
+        """Add a value of a key with one field."""
+        own = self._value_sets[by_suffix(name, self._value_sets, "value set")][1]
+        ones = (1 << own.bits) - 1
+        self.add_fields_to_value_set(name, [(value, ones if mask is None else mask, own.bits)])
+
+    def add_fields_to_value_set(self, name: str, fields: Sequence[tuple[int, int, int]]) -> None:
+        """Add a value: of each field of the key its value, mask and bits."""
         number, own = self._value_sets[by_suffix(name, self._value_sets, "value set")]
-        count = (own.bits + 7) // 8
-        packed = None if mask is None else mask.to_bytes(count, "big")
-        self._do(f"value set {own.name}", self._functions.value_set_add, number, value.to_bytes(count, "big"), packed)
+        values = b"".join(_bytes(value, bits, own.name) for value, _, bits in fields)
+        masks = b"".join(_bytes(mask, bits, own.name) for _, mask, bits in fields)
+        self._do(f"value set {own.name}", self._functions.value_set_add, number, values, masks)
+
+    def clear_value_set(self, name: str) -> None:
+        number, own = self._value_sets[by_suffix(name, self._value_sets, "value set")]
+        self._do(f"value set {own.name}", self._functions.value_set_clear, number)

@@ -141,7 +141,7 @@ class ControlFunction:
         hit = ["action = entry->action;", "data = entry->words;"]
         if table.profile:
             hit = self._member(table)
-        if table.counted:
+        if table.counted or table.timeout:
             hit.insert(0, "count_packet(&entry->count, c->progress.received);")
         if table.meter is not None:
             hit.insert(0, self._direct_meter(table))

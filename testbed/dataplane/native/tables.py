@@ -185,7 +185,7 @@ def _table_type(program: Program, layout: TableLayout, profiles: dict[str, int],
         "kind": layout.kind,
         "fixed": table.entries is not None,
         "ranged": any(k.match == "range" for k in table.keys),
-        "counted": table.counted,
+        "counted": table.counted or table.timeout,  # whether an entry is idle shows in its count
         "metered": table.meter is not None,
         "profile": profiles[table.profile] if table.profile else -1,
         "key_words": layout.key_words,

@@ -1,7 +1,6 @@
 """`testbed p4 build PROG.p4` and `testbed p4 test PROG [FILE.stf]`: compile a switch program; prove it by packets."""
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -58,6 +57,7 @@ def run_test(
             raise UsageError(f"{program} is a folder, whose programs have their tests beside them")
         _run_folder(folder, target, defines, includes, as_json)
         return
+    from testbed.dataplane.cache import work_folder
     from testbed.dataplane.programs import path_of
     from testbed.dataplane.stf import read_stf
     from testbed.dataplane.stf_runner import run_stf
@@ -65,8 +65,8 @@ def run_test(
     path = path_of(program)
     stf = stf or path.with_suffix(".stf")
     statements = read_stf(stf)
-    with tempfile.TemporaryDirectory(prefix="testbed-p4-") as work:
-        compiled = path if path.suffix == ".json" else _compile(path, Path(work), defines, includes)[0]
+    with work_folder() as work:
+        compiled = path if path.suffix == ".json" else _compile(path, work, defines, includes)[0]
         report = run_stf(compiled, statements, target, str(stf))
     for failure in report.failures:
         typer.echo(f"{stf}: {failure}")

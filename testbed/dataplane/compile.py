@@ -5,7 +5,6 @@ What a program without warnings compiles to is kept in the user's cache, by its 
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from testbed.dataplane.cache import cache_folder
+from testbed.dataplane.cache import content_of, keep, kept
 from testbed.dataplane.check import front_end_of
 from testbed.dataplane.cursor import deep_trees
 from testbed.dataplane.diagnostics import Diagnostic, Diagnostics
@@ -21,6 +20,7 @@ from testbed.dataplane.lexer import Token
 from testbed.dataplane.lower.program import lower
 from testbed.dataplane.p4info import P4Info, p4info
 from testbed.dataplane.preprocess import preprocess
+from testbed.errors import UsageError
 from testbed.resources import shared_folder
 
 
@@ -40,27 +40,18 @@ def compile_p4(path: Path, defines: Mapping[str, str] | None = None, include_dir
     """
     diagnostics = Diagnostics()
     tokens = preprocess(path, diagnostics, defines, (*include_dirs, shared_folder("p4")))
-    kept = cache_folder() / f"{path.stem[:60]}-{_digest(tokens)[:20]}.json"
-    if not diagnostics.errors and not diagnostics.warnings:
-        with suppress(OSError, ValueError, KeyError):
-            found = json.loads(kept.read_text())
-            return Compiled(found["json"], P4Info(found["text"], bytes.fromhex(found["binary"])), ())
+    name = f"{path.stem[:60]}-{_digest(tokens)[:20]}.json"
+    if not diagnostics.errors and not diagnostics.warnings and (found := kept(name)) is not None:
+        result = json.loads(content_of(found))
+        return Compiled(result["json"], P4Info(result["text"], bytes.fromhex(result["binary"])), ())
     checked = front_end_of(tokens, diagnostics)
     with deep_trees():
         lowered = lower(checked)
         info = p4info(checked, lowered)
     if not diagnostics.warnings:
-        with suppress(OSError):
-            _keep(kept, {"json": lowered.json, "text": info.text, "binary": info.binary.hex()})
+        with suppress(UsageError):  # it is only kept in vain
+            keep(name, json.dumps({"json": lowered.json, "text": info.text, "binary": info.binary.hex()}).encode())
     return Compiled(lowered.json, info, tuple(diagnostics.warnings))
-
-
-def _keep(target: Path, result: dict[str, Any]) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as work:
-        made = Path(work, target.name)
-        made.write_text(json.dumps(result))
-        made.replace(target)
 
 
 def _digest(tokens: Sequence[Token]) -> str:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import TypeAlias
 
+from testbed.dataplane.cache import work_folder
 from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.stf import read_stf
 from testbed.dataplane.stf_runner import run_stf
@@ -73,11 +73,11 @@ def run_corpus(
     """The verdicts as they come, as many programs at a time as there are cores. Raises `MachineLacks`."""
     waiting = list(reversed(list(programs)))
     running: list[_Running] = []
-    with tempfile.TemporaryDirectory(prefix="testbed-p4-") as work:
+    with work_folder() as work:
         try:
             while waiting or running:
                 while waiting and len(running) < (os.cpu_count() or 1):
-                    given = (waiting.pop(), Path(work), target, defines, includes)
+                    given = (waiting.pop(), work, target, defines, includes)
                     running.append(_start(given, time.monotonic() + limit_s))
                 soonest = min(one.until for one in running)
                 wait([one.answer for one in running], max(0.0, soonest - time.monotonic()))

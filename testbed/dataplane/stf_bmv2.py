@@ -12,7 +12,6 @@ import shutil
 import socket
 import struct
 import subprocess
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.dataplane.bmv2json import Program, Table, read_json
+from testbed.dataplane.cache import work_folder
 from testbed.dataplane.native.control import ControlError, by_suffix
 from testbed.dataplane.stf import Add, Call, CheckCounter, Command, Packet, SetDefault, Statement
 from testbed.dataplane.stf_runner import Outcome, blamed, ports_of
@@ -43,12 +43,11 @@ def run_bmv2(json: Path, statements: Sequence[Statement], file: str = "") -> Out
     packets = [s for s in statements if isinstance(s, Packet)]
     checks = [s for s in statements if isinstance(s, CheckCounter)]
     ports = ports_of(statements)
-    with tempfile.TemporaryDirectory(prefix="testbed-bmv2-") as work:
-        folder = Path(work)
+    with work_folder() as folder:
         gate = _Gate(folder, ports, packets)
         thrift = _free_port()
         command = [switch, "--use-files", "0", "--thrift-port", str(thrift)]
-        command += ["--notifications-addr", f"ipc://{folder}/notifications.ipc"]
+        command += ["--notifications-addr", "ipc://notifications.ipc"]
         command += [word for port in ports for word in ("-i", f"{port}@pcap{port}")]
         with (folder / "switch.log").open("w") as log:
             process = subprocess.Popen([*command, str(json.resolve())], cwd=folder, stdout=log, stderr=log)

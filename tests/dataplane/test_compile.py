@@ -1,6 +1,7 @@
 """What is kept of a compiled program: the same comes out, until anything that it was made from changes."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,10 +49,11 @@ def test_warnings_are_said_each_time(tmp_path: Path) -> None:
     assert [len(compile_p4(path).warnings) for _ in range(2)] == [1, 1]
 
 
-def test_a_damaged_cache_is_made_anew(tmp_path: Path, cache: Path) -> None:
+@pytest.mark.parametrize("damage", [lambda _: b"", lambda whole: whole[:-1], lambda whole: b"[" + whole[1:]])
+def test_a_damaged_cache_is_made_anew(damage: Callable[[bytes], bytes], tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "program.p4"
     path.write_text(program())
     first = compile_p4(path)
     (kept,) = cache.iterdir()
-    kept.write_text("{")
+    kept.write_bytes(damage(kept.read_bytes()))
     assert _plain(compile_p4(path)) == _plain(first)

@@ -8,13 +8,12 @@ import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from testbed.dataplane.bmv2json import Program
-from testbed.dataplane.cache import cache_folder
+from testbed.dataplane.cache import cache_folder, keep, kept, work_folder
 from testbed.dataplane.native.generator import generate
 from testbed.dataplane.native.names import identifier
 from testbed.errors import MachineLacks, TestbedError
@@ -38,7 +37,10 @@ class CompilerFailed(TestbedError):
 
 
 def build_program(program: Program, *, sanitize: bool = False) -> Path:
-    """The shared object of a program, compiled unless the cache has it. Raises `JsonError`, `MachineLacks`."""
+    """The shared object of a program, compiled unless the cache has it.
+
+    Raises `JsonError`, `MachineLacks`, `CompilerFailed`, or `UsageError` where the cache cannot be written.
+    """
     runtime = _build("runtime", "o", (*_flags(sanitize), "-r", "-nostdlib"), PROGRAM_SOURCES)
     flags = (*_flags(sanitize), "-shared", str(runtime))
     return _build(identifier(program.name), "so", flags, (), generate(program))
@@ -57,23 +59,20 @@ def _build(name: str, kind: str, flags: Sequence[str], runtime: Sequence[str], s
     """What the compiler makes of files of the runtime and a generated source, unless the cache has it."""
     compiler = _compiler()
     digest = hashlib.sha256(repr((source, _runtime_digest(), runtime, _identity(compiler), flags)).encode()).hexdigest()
-    folder = cache_folder()
-    target = folder / f"{name[:60]}-{digest[:20]}.{kind}"
-    if target.exists():
-        return target
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as work:
+    target = f"{name[:60]}-{digest[:20]}.{kind}"
+    if (found := kept(target)) is not None:
+        return found
+    with work_folder() as work:
         sources = [str(RUNTIME / file) for file in runtime]
         if source:
-            generated = Path(work, f"{name}.c")
+            generated = work / f"{name[:60]}-{digest[:20]}.c"
             generated.write_text(source)
             sources.append(str(generated))
-        made = Path(work, target.name)
+        made = work / target
         _run([compiler, f"-I{RUNTIME}", "-o", str(made), *sources, *flags])
         if source:
-            generated.replace(target.with_suffix(".c"))
-        made.replace(target)
-    return target
+            generated.replace(cache_folder() / generated.name)
+        return keep(target, made.read_bytes())
 
 
 def _compiler() -> str:

@@ -46,7 +46,7 @@ class Iteration:
         first_tag: int,
         step_delays: Mapping[int, int],
     ) -> None:
-        self.failure: Failed | None = None
+        self.failure: str | None = None
         self.received_ns: int | None = None  # when the last of what this rank is to receive was in place
         self._carrier = carrier
         self._step_delays = step_delays
@@ -93,7 +93,7 @@ class Iteration:
         """What the carrier completed."""
         for event in events:
             if isinstance(event, Failed):
-                self.failure = event
+                self.failure = f"the transfer with rank {event.peer} failed: {event.reason}"
                 return
             self._progress_ns = now
             self._outstanding.pop(event.id, None)

@@ -6,18 +6,16 @@ its peers (retransmissions, acknowledgements) until the next iteration. Instants
 
 import select
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from testbed.collective.program import Program
 from testbed.run.channel import Channel, Message
-from testbed.transport.endpoint import Event
 from testbed.worker.clock import ModelClock
-from testbed.worker.iteration import Carrier, Iteration
 from testbed.worker.loop import Loop
 from testbed.worker.memory import SharedInputs
 from testbed.worker.probe import Prober
@@ -26,8 +24,13 @@ from testbed.worker.workload import Workload
 _FINISH_POLL_NS = 5_000_000
 
 
-class Driver(Carrier, Protocol):
-    """A carrier and what the rank's loop needs of it. Instants are real nanoseconds."""
+Happened = TypeVar("Happened")
+_Out_co = TypeVar("_Out_co", covariant=True)
+_In_contra = TypeVar("_In_contra", contravariant=True)
+
+
+class Driver(Protocol[_Out_co]):
+    """What moves a rank's packets; its events are for the iteration. Instants are real nanoseconds."""
 
     def connect(self) -> None:
         """Begin whatever must be there before the first iteration; all ranks are up."""
@@ -41,7 +44,7 @@ class Driver(Carrier, Protocol):
 
     def transmit(self) -> None: ...
 
-    def events(self) -> Sequence[Event]: ...
+    def events(self) -> Sequence[_Out_co]: ...
 
     def idle(self) -> bool: ...
 
@@ -53,6 +56,41 @@ class Driver(Carrier, Protocol):
         """How much later than asked packets left since the last call, in model nanoseconds."""
 
 
+class Work(Protocol[_In_contra]):
+    """One iteration of a rank; see `testbed.worker.iteration.Iteration`. Instants are model nanoseconds."""
+
+    @property
+    def failure(self) -> str | None: ...
+
+    @property
+    def received_ns(self) -> int | None: ...
+
+    @property
+    def received_bytes(self) -> int: ...
+
+    @property
+    def missing_bytes(self) -> int: ...
+
+    @property
+    def done(self) -> bool: ...
+
+    def prepare(self, now: int) -> None: ...
+
+    def start(self, now: int) -> None: ...
+
+    def on_events(self, events: Iterable[_In_contra], now: int) -> None: ...
+
+    def wake_ns(self) -> int | None: ...
+
+    def go_on(self, now: int) -> None: ...
+
+    def waiting_for(self, now: int) -> str: ...
+
+
+# The iteration of a number, on the layers' buffers, with the delays of its steps.
+Begin = Callable[[int, Sequence[npt.NDArray[Any]], Mapping[int, int]], Work[Happened]]
+
+
 class _State(Enum):
     SERVING = auto()  # no iteration of its own under way
     PREPARING = auto()  # until the carrier is connected
@@ -62,16 +100,17 @@ class _State(Enum):
     FINISHED = auto()  # until all ranks are, so that checking results disturbs nobody's timing
 
 
-class Rank:
-    """Rank `rank` of a run; `programs` are its parts of the schedule, a layer of the workload each."""
+class Rank(Generic[Happened]):
+    """Rank `rank` of a run; `layers` are the elements of each buffer, and `begin` makes an iteration over them."""
 
     def __init__(
         self,
         rank: int,
         channel: Channel,
-        driver: Driver,
+        driver: Driver[Happened],
         prober: Prober,
-        programs: Sequence[Program],
+        layers: Sequence[int],
+        begin: Begin[Happened],
         workload: Workload,
         inputs: SharedInputs,
         clock: ModelClock,
@@ -81,16 +120,16 @@ class Rank:
         self._channel = channel
         self._driver = driver
         self._prober = prober
-        self._programs = programs
+        self._begin = begin
         self._workload = workload
         self._inputs = inputs
         self._clock = clock
         self._loop = loop
         self._state = _State.SERVING
         self._number = -1
-        self._iteration: Iteration | None = None
+        self._iteration: Work[Happened] | None = None
         self._buffer = np.empty_like(inputs[rank])
-        edges = np.cumsum([0, *(program.elements for program in programs)])
+        edges = np.cumsum([0, *layers])
         self._layers = [self._buffer[first:last] for first, last in pairwise(edges)]
         self._begin_ns = 0  # the instant asked for
         self._start_ns = self._end_ns = self._cpu_ns = 0
@@ -142,9 +181,7 @@ class Rank:
         self._number = number
         self._workload.fill(number, self._inputs[self._rank])
         self._buffer[:] = self._inputs[self._rank]
-        tags = sum(program.tags for program in self._programs)
-        delays = self._workload.step_delays(number)
-        self._iteration = Iteration(self._programs, self._layers, self._driver, number * tags, delays)
+        self._iteration = self._begin(number, self._layers, self._workload.step_delays(number))
         self._driver.connect()
         self._iteration.prepare(self._clock.now())
         self._state = _State.PREPARING
@@ -160,9 +197,8 @@ class Rank:
             self._iteration.go_on(now)
             self._iteration.on_events(self._driver.events(), now)
             if self._iteration.failure:
-                failure = self._iteration.failure
                 self._state = _State.SERVING
-                self.fail(f"the transfer with rank {failure.peer} failed: {failure.reason}")
+                self.fail(self._iteration.failure)
         if self._state is _State.FINISHED and self._inputs.finished.min() > self._number:
             self._report()
 

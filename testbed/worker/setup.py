@@ -1,30 +1,41 @@
 """From the plan to what the ranks are made of: what they share, made once, and each rank's own."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Address
+from typing import Any
+
+import numpy.typing as npt
 
 from testbed import transport
 from testbed.collective.program import program
 from testbed.collective.schedule import Schedule
 from testbed.errors import UsageError
-from testbed.plan.model import JobPlan, Plan
+from testbed.plan.model import Aggregation, JobPlan, Plan
 from testbed.plan.network import endpoint_path
 from testbed.plan.predict import buffers, schedule_of
 from testbed.run.channel import Channel
 from testbed.spec.model import WorkloadSpec
 from testbed.training import gradient_source
 from testbed.training.source import GradientSource
+from testbed.transport.aggregation import AGGREGATOR, Member
 from testbed.transport.endpoint import Path
 from testbed.worker.clock import ModelClock
 from testbed.worker.command import CommandRank, command_line, environment
-from testbed.worker.frames import RoceFrames
-from testbed.worker.loop import Loop
+from testbed.worker.frames import RoceFrames, aggregation_frames
+from testbed.worker.iteration import Iteration
+from testbed.worker.loop import Loop, Server
 from testbed.worker.memory import SharedInputs
-from testbed.worker.nic import Nic
+from testbed.worker.nic import Nic, SumNic
 from testbed.worker.probe import Prober
-from testbed.worker.rank import Driver, Rank
+from testbed.worker.rank import Begin, Driver, Happened, Rank
+from testbed.worker.sums import SumIteration
 from testbed.worker.tcp import TcpCarrier
 from testbed.worker.workload import Workload
+
+Numbers = npt.NDArray[Any]
+MakeServer = Callable[[Channel, Loop], Server]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +48,8 @@ class Shared:
     clock: ModelClock
     path: Path
     addresses: tuple[str, ...]
-    schedule: Schedule | None  # None: the workload is a command
-    layers: tuple[int, ...]  # elements
+    schedule: Schedule | None  # None: the network sums up, or the workload is a command
+    layers: tuple[int, ...]  # elements; none: the workload is a command
     inputs: SharedInputs
     sources: tuple[GradientSource, ...]  # by rank
 
@@ -49,8 +60,7 @@ def share(plan: Plan, job: JobPlan, run: str, clock: ModelClock) -> Shared:
     if workload is None:
         raise UsageError("the plan has no workload")
     ranks = len(job.placement)
-    schedule = schedule_of(job.spec)
-    layers = tuple(elements for elements, _ in buffers(workload)) if schedule else ()
+    layers = tuple(elements for elements, _ in buffers(workload)) if workload.kind == "collective" else ()
     return Shared(
         plan=plan,
         job=job,
@@ -58,10 +68,10 @@ def share(plan: Plan, job: JobPlan, run: str, clock: ModelClock) -> Shared:
         clock=clock,
         path=endpoint_path(plan, job),
         addresses=tuple(plan.addresses[host].ip for host in job.placement),
-        schedule=schedule,
+        schedule=schedule_of(job.spec),
         layers=layers,
         inputs=SharedInputs(ranks, sum(layers), workload.dtype),
-        sources=tuple(_source(job, workload, rank) for rank in range(ranks)) if schedule else (),
+        sources=tuple(_source(job, workload, rank) for rank in range(ranks)) if layers else (),
     )
 
 
@@ -82,57 +92,94 @@ class Sockets:
     def __init__(self, shared: Shared, rank: int) -> None:
         self.shared = shared
         self.rank = rank
-        layers = shared.layers if shared.schedule else ()
-        self.programs = [program(shared.schedule, rank, elements) for elements in layers if shared.schedule]
-        self.driver = self._driver() if shared.schedule else None
         self.prober = Prober(rank, shared.addresses, shared.path.max_burst_packets, shared.clock)
-
-    def _driver(self) -> Driver:
-        shared, job = self.shared, self.shared.job
-        make = transport.find(job.spec.transport.kind).make
-        if make is None:
-            peers = {operation.peer for program in self.programs for operation in program.operations}
-            return TcpCarrier(self.rank, shared.addresses, peers)
-        peers_of = transport.queue_pairs(len(shared.addresses))
-        settings = transport.settle(job.spec.transport, shared.path)
-        endpoint = make(shared.path, self.rank, peers_of, settings, job.seed)
-        own = shared.addresses[self.rank]
-        others = {rank: ip for rank, ip in enumerate(shared.addresses) if rank != self.rank}
-        return Nic(own, others, endpoint, RoceFrames(int(IPv4Address(own))), shared.path, shared.clock)
+        if shared.schedule is not None:
+            self._server = self._messages(shared.schedule)
+        elif shared.job.aggregation is not None and shared.layers:
+            self._server = self._sums(shared.job.aggregation)
+        else:
+            self._server = self._command
 
     def serve(self, channel: Channel) -> None:
         """Serve the run and the other ranks until the run says `exit` or goes away."""
-        shared, rank, workload = self.shared, self.rank, self.shared.job.spec.workload
-        assert workload
-        loop = Loop(shared.clock.monotonic)
-        if self.driver and shared.schedule:
-            work = Workload(
-                shared.plan.spec.faults, shared.job, workload, shared.sources[rank], shared.schedule.steps, rank
-            )
-            loop.add(
-                Rank(
-                    rank,
-                    channel=channel,
-                    driver=self.driver,
-                    prober=self.prober,
-                    programs=self.programs,
-                    workload=work,
-                    inputs=shared.inputs,
-                    clock=shared.clock,
-                    loop=loop,
-                )
-            )
-        else:
-            loop.add(
-                CommandRank(
-                    rank,
-                    channel=channel,
-                    prober=self.prober,
-                    argv=command_line(workload.command or ()),
-                    variables=environment(rank, len(shared.addresses), shared.addresses[0], shared.run),
-                    clock=shared.clock,
-                    loop=loop,
-                )
-            )
+        loop = Loop(self.shared.clock.monotonic)
+        loop.add(self._server(channel, loop))
         loop.add(self.prober)
         loop.run()
+
+    def _messages(self, schedule: Schedule) -> MakeServer:
+        """A rank that exchanges messages with others."""
+        shared, job = self.shared, self.shared.job
+        programs = [program(schedule, self.rank, elements) for elements in shared.layers]
+        driver: Nic | TcpCarrier
+        if (make := transport.find(job.spec.transport.kind).make) is None:
+            peers = {operation.peer for each in programs for operation in each.operations}
+            driver = TcpCarrier(self.rank, shared.addresses, peers)
+        else:
+            settings = transport.settle(job.spec.transport, shared.path)
+            peers_of = transport.queue_pairs(len(shared.addresses))
+            endpoint = make(shared.path, self.rank, peers_of, settings, job.seed)
+            others = {rank: ip for rank, ip in enumerate(shared.addresses) if rank != self.rank}
+            driver = Nic(self._ip, others, endpoint, RoceFrames(self._number), shared.path, shared.clock)
+        tags = sum(each.tags for each in programs)
+
+        def begin(number: int, buffers: Sequence[Numbers], delays: Mapping[int, int]) -> Iteration:
+            return Iteration(programs, buffers, driver, number * tags, delays)
+
+        return partial(self._collective, driver, begin, schedule.steps)
+
+    def _sums(self, tree: Aggregation) -> MakeServer:
+        """A rank whose buffers the network sums up."""
+        shared, job = self.shared, self.shared.job
+        make = transport.find(job.spec.transport.kind).reduce
+        assert make
+        settings = transport.settle(job.spec.transport, shared.path)
+        _, index = tree.place_of(job.placement[self.rank])
+        endpoint = make(shared.path, Member(tree.number, index, len(job.placement)), settings)
+        frames = aggregation_frames(self._number, str(settings.values["framing"]))
+        aggregator = {AGGREGATOR: tree.address.ip}
+        driver = SumNic(self._ip, aggregator, endpoint, frames, shared.path, shared.clock)
+
+        def begin(number: int, buffers: Sequence[Numbers], delays: Mapping[int, int]) -> SumIteration:
+            return SumIteration(buffers, driver, number * len(buffers), delays)
+
+        return partial(self._collective, driver, begin, 1)
+
+    def _collective(
+        self, driver: Driver[Happened], begin: Begin[Happened], steps: int, channel: Channel, loop: Loop
+    ) -> Rank[Happened]:
+        shared, rank, job = self.shared, self.rank, self.shared.job
+        assert job.spec.workload
+        return Rank(
+            rank,
+            channel=channel,
+            driver=driver,
+            prober=self.prober,
+            layers=shared.layers,
+            begin=begin,
+            workload=Workload(shared.plan.spec.faults, job, job.spec.workload, shared.sources[rank], steps, rank),
+            inputs=shared.inputs,
+            clock=shared.clock,
+            loop=loop,
+        )
+
+    def _command(self, channel: Channel, loop: Loop) -> CommandRank:
+        shared, workload = self.shared, self.shared.job.spec.workload
+        assert workload
+        return CommandRank(
+            self.rank,
+            channel=channel,
+            prober=self.prober,
+            argv=command_line(workload.command or ()),
+            variables=environment(self.rank, len(shared.addresses), shared.addresses[0], shared.run),
+            clock=shared.clock,
+            loop=loop,
+        )
+
+    @property
+    def _ip(self) -> str:
+        return self.shared.addresses[self.rank]
+
+    @property
+    def _number(self) -> int:
+        return int(IPv4Address(self._ip))

@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.plan.model import JobPlan
+from testbed.plan.predict import buffers
 from testbed.spec.model import FaultSpec, WorkloadSpec
 from testbed.stress.draws import slow_factor, stall_ns
 from testbed.training.source import GradientSource
-from testbed.worker.verify import verify
+from testbed.worker.verify import verify, verify_sums
 
 Numbers = npt.NDArray[Any]
 
@@ -61,6 +62,9 @@ class Workload:
 
     def check(self, inputs: Sequence[Numbers], result: Numbers) -> tuple[int, float]:
         """How many elements of the result are wrong, and its normalised mean square error."""
+        if self._job.aggregation is not None:
+            layers = [elements for elements, _ in buffers(self._workload)]
+            return verify_sums(inputs, result, layers, self._job.aggregation.values)
         return verify(self._workload.collective, inputs, result, self._rank, self._workload.root)
 
     def digest(self) -> str:

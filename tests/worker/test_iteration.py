@@ -105,6 +105,5 @@ def test_a_stall_holds_back_this_ranks_sends_of_the_step_only() -> None:
 
 def test_a_failure_is_kept() -> None:
     _, _, iterations, _ = make({})
-    failure = Failed(-1, 1, "gone")
-    iterations[0].on_events([failure], 0)
-    assert iterations[0].failure is failure
+    iterations[0].on_events([Failed(-1, 1, "gone")], 0)
+    assert iterations[0].failure == "the transfer with rank 1 failed: gone"

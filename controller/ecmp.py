@@ -12,7 +12,7 @@ import flows
 import groups
 import nicira
 from routes import Routes
-from ryu_api import CONFIG_DISPATCHER, DEAD_DISPATCHER, MAIN_DISPATCHER, App, handles, ofp_event, ofproto_v1_3
+from ryu_api import CONFIG_DISPATCHER, DEAD_DISPATCHER, MAIN_DISPATCHER, App, ofp_event, ofproto_v1_3, set_ev_cls
 
 OPEN_VSWITCH = b"Open vSwitch"  # its hardware description
 
@@ -49,7 +49,7 @@ class Ecmp(App):
 
     # -- switches --------------------------------------------------------------------------------------------------
 
-    @handles(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
+    @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
     def switch_changed(self, event):
         datapath = event.datapath
         name = self.routes.names.get(datapath.id)
@@ -63,7 +63,7 @@ class Ecmp(App):
             del self._switches[name]
             self.report("switch-lost", switch=name)
 
-    @handles(ofp_event.EventOFPDescStatsReply, MAIN_DISPATCHER)
+    @set_ev_cls(ofp_event.EventOFPDescStatsReply, MAIN_DISPATCHER)
     def described(self, event):
         datapath = event.msg.datapath
         switch = self._switch(event)
@@ -74,7 +74,7 @@ class Ecmp(App):
         else:
             datapath.send_msg(datapath.ofproto_parser.OFPGroupDescStatsRequest(datapath, 0))
 
-    @handles(ofp_event.EventOFPGroupDescStatsReply, MAIN_DISPATCHER)
+    @set_ev_cls(ofp_event.EventOFPGroupDescStatsReply, MAIN_DISPATCHER)
     def groups_described(self, event):
         """What an earlier connection left on the switch is used until the new flows are there."""
         switch = self._switch(event)
@@ -84,7 +84,7 @@ class Ecmp(App):
         if not event.msg.flags & event.msg.datapath.ofproto.OFPMPF_REPLY_MORE:
             self._begin(switch, groups)
 
-    @handles(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
+    @set_ev_cls(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
     def barrier_passed(self, event):
         switch = self._switch(event)
         if switch is None or not switch.pending:
@@ -95,17 +95,17 @@ class Ecmp(App):
         ):
             self.report("installed", switches=len(self._switches), down=sorted(self._down))
 
-    @handles(ofp_event.EventOFPErrorMsg, MAIN_DISPATCHER)
+    @set_ev_cls(ofp_event.EventOFPErrorMsg, MAIN_DISPATCHER)
     def switch_refused(self, event):
         name = self.routes.names.get(event.msg.datapath.id, event.msg.datapath.id)
         self.report("refused", switch=name, type=event.msg.type, code=event.msg.code)
 
-    @handles(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
+    @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
     def port_changed(self, event):
         deleted = event.msg.reason == event.msg.datapath.ofproto.OFPPR_DELETE
         self._see(event.msg.datapath, [event.msg.desc], deleted)
 
-    @handles(ofp_event.EventOFPPortDescStatsReply, [CONFIG_DISPATCHER, MAIN_DISPATCHER])
+    @set_ev_cls(ofp_event.EventOFPPortDescStatsReply, [CONFIG_DISPATCHER, MAIN_DISPATCHER])
     def ports_described(self, event):
         """What the ports are like when a switch connects: the package asks, before the switch counts as connected."""
         self._see(event.msg.datapath, event.msg.body)
@@ -150,7 +150,7 @@ class Ecmp(App):
 
     # -- counters --------------------------------------------------------------------------------------------------
 
-    @handles(ofp_event.EventOFPPortStatsReply, MAIN_DISPATCHER)
+    @set_ev_cls(ofp_event.EventOFPPortStatsReply, MAIN_DISPATCHER)
     def ports_counted(self, event):
         name = self.routes.names.get(event.msg.datapath.id)
         limit = event.msg.datapath.ofproto.OFPP_MAX
@@ -165,7 +165,7 @@ class Ecmp(App):
             ],
         )
 
-    @handles(ofp_event.EventOFPFlowStatsReply, MAIN_DISPATCHER)
+    @set_ev_cls(ofp_event.EventOFPFlowStatsReply, MAIN_DISPATCHER)
     def flows_counted(self, event):
         name = self.routes.names.get(event.msg.datapath.id)
         rows = []

@@ -15,6 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from failures import Failures
 from ryu_api import PACKAGE, AppManager, hub
 
 from testbed.run.channel import Channel, ChannelClosed, ChannelTimeout
@@ -33,27 +34,42 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     os.environ["TESTBED_PLAN"] = str(options.plan)
     channel = Channel.connect(options.control, "controller", name="controller")
-    app = _start(options.app, options.port)
     lock = threading.Lock()
 
     def send(message: dict[str, Any]) -> None:
         with lock:
             channel.send(message)
 
-    app.report = lambda what, **fields: send({"event": what, **fields})
-    send({"event": "listening", "package": PACKAGE, "port": options.port})
+    def report(what: str, **fields: Any) -> None:
+        send({"event": what, **fields})
+
+    path = _path(options.app)
+    failures = Failures(path.parent, report)
+    failures.watch()
+    try:
+        app = _start(path, options.port)
+    except Exception as error:
+        logging.exception("%s does not start", path)
+        failures.tell(error)
+        os._exit(1)  # the API's threads are not daemons
+    app.report = report
+    report("listening", package=PACKAGE, port=options.port)
     try:
         _serve(channel, app, send)
     except ChannelClosed:
         logging.info("the run is gone: ending")
-    os._exit(0)  # the API's threads are not daemons
+    os._exit(0)
 
 
-def _start(app: str, port: int) -> Any:
+def _path(app: str) -> Path:
+    """The file of an app."""
+    own = Path(app)
+    return own.resolve() if own.suffix == ".py" else Path(__file__).resolve().parent / f"{app}.py"
+
+
+def _start(path: Path, port: int) -> Any:
     """Load and start an app; returns its instance."""
-    path = Path(app)
-    if path.suffix == ".py":
-        sys.path.insert(0, str(path.resolve().parent))
+    sys.path.insert(0, str(path.parent))
     name = path.stem
     if PACKAGE == "os_ken":
         from os_ken.cfg import CONF

@@ -3,8 +3,6 @@
 Apps import from here, so that one file loads under both. Only what the apps use is named.
 """
 
-import functools
-
 try:
     from os_ken.base.app_manager import AppManager
     from os_ken.base.app_manager import OSKenApp as App
@@ -25,25 +23,12 @@ except ImportError:  # classic ryu
     PACKAGE = "ryu"
 
 
-def handles(event, states):
-    """`set_ev_cls`, but an exception in the handler is logged and reported.
+class _TaskExit(BaseException):
+    """The end of a task: nothing raises it."""
 
-    os-ken 4 under native threads takes any exception for its sign to end the thread, and says nothing.
-    """
 
-    def decorate(handler):
-        @functools.wraps(handler)
-        def guarded(self, ev):
-            try:
-                handler(self, ev)
-            except Exception as error:
-                self.logger.exception("%s failed", handler.__name__)
-                self.report("failed", handler=handler.__name__, reason=f"{type(error).__name__}: {error}")
-
-        return set_ev_cls(event, states)(guarded)
-
-    return decorate
-
+if hub.TaskExit is Exception:  # os-ken 4 under native threads: any exception would end an app's thread, and say nothing
+    hub.TaskExit = _TaskExit
 
 __all__ = [
     "CONFIG_DISPATCHER",
@@ -52,9 +37,9 @@ __all__ = [
     "PACKAGE",
     "App",
     "AppManager",
-    "handles",
     "hub",
     "nicira_ext",
     "ofp_event",
     "ofproto_v1_3",
+    "set_ev_cls",
 ]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from testbed.emulation import namespaces
-from testbed.emulation.fabric_client import FabricConfig, LinkEnd, parameters
+from testbed.emulation.fabric_client import FabricConfig, LinkEnd, SwitchConfig, parameters
 from testbed.emulation.native import NativeSwitches
 from testbed.emulation.scheduling import FABRIC_PRIORITY
 from testbed.errors import TestbedError
@@ -44,6 +44,7 @@ class FabricProcess:
         self.config = config
         self.segmentation = config.segmentation == "auto"
         self._fabric = Fabric(config.seed)
+        self._report = report
         self._native = NativeSwitches(self._fabric, config, report)
         self._ports: dict[tuple[str, int], int] = {}
         self._switches: dict[str, int] = {}  # those with TAPs: numbers, as the core knows them
@@ -127,8 +128,9 @@ class FabricProcess:
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(FABRIC_PRIORITY))
         try:
             self._fabric.run()
-        except OSError:
-            os.kill(os.getpid(), signal.SIGTERM)  # without packets there is no run; the log says why
+        except OSError as error:
+            self._report("failed", reason=str(error))
+            os.kill(os.getpid(), signal.SIGTERM)  # without packets there is no run
             raise
 
     def _counters(self, _request: Message) -> dict[str, Any]:

@@ -307,7 +307,8 @@ class EmulatedNetwork:
                 for message in messages:
                     self._heard[speaker.name, message.get("event")] = speaker
                     if message.get("event") in ("failed", "refused"):
-                        raise RunFailed(f"{speaker.name}: {message.get('reason', message)}", hint=f"see {child.log}")
+                        reason = message.get("reason", message)
+                        raise RunFailed(f"{speaker.name}: {reason} (its log: {child.log})", hint=f"see {child.log}")
             if not heard:
                 child.check()
                 if time.monotonic() > deadline:

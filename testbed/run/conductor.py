@@ -12,6 +12,7 @@ from typing import Any
 from testbed.errors import RunFailed
 from testbed.run.channel import Channel, Hub, Message
 
+_LOGS = {"rank": "worker", "fabric": "fabric"}
 _TICK_S = 0.2
 _PROGRESS_ANSWER_S = 2.0
 _PROGRESS_LIMIT_S = 10.0
@@ -143,11 +144,12 @@ class Conductor:
 
     def _take(self, channel: Channel, message: Message) -> None:
         event = message.get("event")
-        if event == "failed" and channel.hello["hello"] == "rank":
-            raise RunFailed(f"{channel.name} failed: {message.get('reason')}")
+        role = channel.hello["hello"]
+        if event == "failed" and role in ("rank", "fabric"):
+            raise RunFailed(f"{channel.name} failed: {message.get('reason')}", hint=f"see logs/{_LOGS[role]}.log")
         if event is None and "id" in message:
             self._answers[channel, message["id"]] = message
-        elif channel.hello["hello"] in ("controller", "fabric"):
+        elif role in ("controller", "fabric"):
             self._heed_switches(event, message)
         elif event is not None:
             self.notices[event].append((channel, message))
@@ -159,7 +161,7 @@ class Conductor:
         elif event == "refused":
             self.lost.append(f"a flow that switch {message['switch']} refused")
         elif event == "failed":
-            self.lost.append(f"the controller's {message['handler']} ({message['reason']})")
+            self.lost.append(f"the controller's {message['handler']} ({message['reason']}; logs/controller.log)")
         elif event == "links" and not message["foreseen"]:
             self.notes.append(f"no route was planned for cables {message['down']} being down together")
 

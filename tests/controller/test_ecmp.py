@@ -242,13 +242,6 @@ def test_strangers_losses_and_refusals_are_reported(connected: Stage) -> None:
     ]
 
 
-def test_a_handler_that_fails_says_so(connected: Stage) -> None:
-    connected.app.switch_refused(SimpleNamespace(msg=None))
-    ((what, fields),) = connected.told()
-    assert (what, fields["handler"]) == ("failed", "switch_refused")
-    assert fields["reason"].startswith("AttributeError")
-
-
 def test_counters_come_when_all_have_answered(connected: Stage) -> None:
     answered: list[list[dict[str, Any]]] = []
     connected.app.count(answered.append)

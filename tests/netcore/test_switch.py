@@ -290,8 +290,8 @@ def test_a_trimmed_packet_stays_so_when_it_comes_round(star: Star) -> None:
 
 
 def test_what_is_paused_is_told_and_for_how_long(star: Star) -> None:
-    """One frame is served for a millisecond, three wait when the fourth comes at 5 us. The pause, 84 B on the wire, is at
-    the host 672 ns and the cable's delay later, when the seventh of its eight frames is under way."""
+    """One frame is served for a millisecond, three wait when the fourth comes at 5 us. The pause, 84 B on the wire, is
+    at the host 672 ns and the cable's delay later, when the seventh of its eight frames is under way."""
     star.set_rate(1, RATE_BPS // 1000)
     star.fabric.configure_switch(star.switch, buffer=(10**6, 8.0, 10**5), pfc=(1, 3 * FRAME_BYTES, FRAME_BYTES))
     for _ in range(8):

@@ -58,7 +58,7 @@ class Bench:
             ],
             stderr=(self.folder / "controller.log").open("ab"),
         )  # fmt: skip
-        self.until(lambda: self.heard("listening"))
+        self.until(lambda: self.heard("listening") or self.heard("failed"))
 
     def end_controller(self) -> None:
         if self._process is not None:
@@ -235,7 +235,7 @@ def test_a_cable_that_was_cut_while_there_was_no_controller_is_known_to_the_next
 
 
 STATIC = '''
-from ryu_api import MAIN_DISPATCHER, App, handles, ofp_event, ofproto_v1_3
+from ryu_api import MAIN_DISPATCHER, App, ofp_event, ofproto_v1_3, set_ev_cls
 
 
 class Static(App):
@@ -243,7 +243,7 @@ class Static(App):
 
     OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION]
 
-    @handles(ofp_event.EventOFPStateChange, MAIN_DISPATCHER)
+    @set_ev_cls(ofp_event.EventOFPStateChange, MAIN_DISPATCHER)
     def came(self, event):
         switch, parser, ofproto = event.datapath, event.datapath.ofproto_parser, event.datapath.ofproto
         buckets = [parser.OFPBucket(weight=1, actions=[parser.OFPActionOutput(port)]) for port in (1, 2)]
@@ -261,11 +261,11 @@ class Static(App):
         apply = [parser.OFPInstructionActions(ofproto.OFPIT_APPLY_ACTIONS, [action])]
         switch.send_msg(parser.OFPFlowMod(switch, priority=priority, match=match, instructions=apply))
 
-    @handles(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
+    @set_ev_cls(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
     def done(self, event):
         self.report("installed", dpid=event.msg.datapath.id)
 
-    @handles(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
+    @set_ev_cls(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
     def asked(self, event):
         """Send what is not known back through port 3, as it is."""
         message, switch = event.msg, event.msg.datapath
@@ -292,6 +292,49 @@ def test_an_app_of_one_s_own_with_standard_messages(bench: Callable[..., Bench],
     assert (switch, port) == ("s0", 3)
     assert sent[34:] == packet[34:]
     assert run.counters() == [], "it does not count"
+
+
+@pytest.mark.slow
+def test_an_app_that_fails_is_told_with_its_place(bench: Callable[..., Bench], tmp_path: Path) -> None:
+    text = STATIC.replace("message, switch = event.msg", "message, switch = event.nothing")
+    (tmp_path / "static.py").write_text(text)
+    line = text.split("event.nothing")[0].count("\n") + 1
+    run = bench(
+        planned(topology={"kind": "star", "hosts": 4}, workers={"count": 4}, engine="simulation"),
+        app=str(tmp_path / "static.py"),
+    )
+    run.start_controller()
+    run.agents.start()
+    run.until(lambda: run.heard("installed"))
+    for _ in range(2):  # it goes on after the first
+        run.memory.forward("s0", 2, frame("192.0.2.1"))
+        with pytest.raises(AssertionError):
+            run.until(lambda: run.heard("failed"))
+        reason = f"static.py:{line}: AttributeError: 'EventOFPPacketIn' object has no attribute 'nothing'"
+        assert run.heard("failed", handler="asked", reason=reason)
+        run.notices.clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "from ryu_api import App\n\nclass Broken(App):\n    OFP_VERSIONS = [4]\n    x = {}['y']\n",
+            "5: KeyError: 'y'",
+        ),
+        ("import nothing_of_this_name\n", "1: ModuleNotFoundError: No module named 'nothing_of_this_name'"),
+        ("def broken(\n", "1: SyntaxError: '(' was never closed (broken.py, line 1)"),
+    ],
+)
+def test_an_app_that_does_not_load_is_told(text: str, reason: str, bench: Callable[..., Bench], tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(text)
+    run = bench(planned(topology={"kind": "star", "hosts": 4}, workers={"count": 4}, engine="simulation"),
+                app=str(tmp_path / "broken.py"))  # fmt: skip
+    with pytest.raises(AssertionError):
+        run.start_controller()
+    (notice,) = run.notices
+    assert (notice["event"], notice["reason"]) == ("failed", f"broken.py:{reason}")
 
 
 @pytest.mark.slow

@@ -93,8 +93,8 @@ def test_a_lost_controller_is_remembered_and_the_run_goes_on(tmp_path: Path) -> 
         ({"event": "switch-lost", "switch": "s0"}, ["switch s0 (the controller lost it)"], []),
         ({"event": "refused", "switch": "s0", "type": 4, "code": 1}, ["a flow that switch s0 refused"], []),
         (
-            {"event": "failed", "handler": "port_changed", "reason": "KeyError: 3"},
-            ["the controller's port_changed (KeyError: 3)"],
+            {"event": "failed", "handler": "port_changed", "reason": "own.py:7: KeyError: 3"},
+            ["the controller's port_changed (own.py:7: KeyError: 3; logs/controller.log)"],
             [],
         ),
     ],
@@ -110,6 +110,16 @@ def test_what_the_controller_says_is_held_against_the_run_or_told(
         controller.close()
         ranks.conductor.until(lambda: ranks.conductor.lost[-1:] == ["controller"], lambda: "its end", LIMIT_S)
         assert (ranks.conductor.lost[:-1], ranks.conductor.notes) == (lost, notes)
+
+
+def test_a_fabric_that_fails_says_why(tmp_path: Path) -> None:
+    with FakeRanks(tmp_path, 1) as ranks:
+        fabric = Channel.connect(ranks.hub.path, "fabric")
+        ranks.conductor.welcome("fabric", LIMIT_S, lambda: None)
+        fabric.send({"event": "failed", "reason": "a thread held it"})
+        fabric.close()
+        with pytest.raises(RunFailed, match="fabric failed: a thread held it"):
+            ranks.conductor.until(lambda: False, lambda: "its end", LIMIT_S)
 
 
 def test_others_are_heard_while_one_is_asked(tmp_path: Path) -> None:

@@ -16,11 +16,12 @@ def drivers(spec: Spec, graph: Graph, datapath: Datapath | None, capabilities: C
     """By cable: `tc` where the kernel can carry all that is asked of it, else `netcore`; raises SelectError.
 
     tc carries rate, byte queue and delay alone. The fabric draws the choices of spraying, injects background traffic,
-    changes and cuts links, and captures; a userspace datapath's ports take no qdisc; native switches (no datapath) are
-    in the fabric.
+    tells several jobs' packets apart, changes and cuts links, and captures; a userspace datapath's ports take no qdisc;
+    native switches (no datapath) are in the fabric.
     """
     fabric: list[LinkDriver] = ["netcore"] * (len(graph.links) // 2)
-    if datapath != "kernel" or not capabilities.netem or spec.traffic or spec.routing.kind == "spray":
+    needed = spec.traffic or spec.routing.kind == "spray" or len(spec.all_jobs) > 1
+    if datapath != "kernel" or not capabilities.netem or needed:
         return tuple(fabric)
     busy = {link.cable for link in graph.links if link.parameters.impaired}
     for selector in [fault.select for fault in spec.faults] + [spec.capture.select if spec.capture else None]:

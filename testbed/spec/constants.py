@@ -32,14 +32,20 @@ def fit_constants(findings: Findings) -> None:
         topologies[_kind(findings, ("topology",))] = tuple(own.parameters)
     if own is None or isinstance(own, Topology):  # a function's parameters are its own affair
         _fit(findings, ("topology",), "topology", topologies)
-    _fit_transport(findings)
-    _fit_congestion(findings)
+    for job in _jobs(findings):
+        _fit_transport(findings, (*job, "transport"))
+        _fit_congestion(findings, (*job, "transport", "congestion"))
     _fit_switches(findings)
 
 
-def _fit_transport(findings: Findings) -> None:
-    path = ("transport",)
-    transports, own = dict(TRANSPORTS), _own(findings, ("transport", "kind"))
+def _jobs(findings: Findings) -> list[Names]:
+    """Where the spec has the parts of its jobs."""
+    jobs = findings.root.child("jobs")
+    return [(), *(("jobs", name) for name in jobs.value)] if jobs and isinstance(jobs.value, dict) else [()]
+
+
+def _fit_transport(findings: Findings, path: Names) -> None:
+    transports, own = dict(TRANSPORTS), _own(findings, (*path, "kind"))
     kind = _kind(findings, path) or "roce"
     if isinstance(own, Transport):
         transports[kind] = own
@@ -62,8 +68,7 @@ def _fit_transport(findings: Findings) -> None:
         findings.drop((*path, "congestion"))
 
 
-def _fit_congestion(findings: Findings) -> None:
-    path = ("transport", "congestion")
+def _fit_congestion(findings: Findings, path: Names) -> None:
     nodes, beyond = findings.root.find(path)
     tables = {name: _by_name(one.parameters) for name, one in CONGESTIONS.items()}
     if not beyond and isinstance(nodes[-1].value, str):

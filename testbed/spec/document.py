@@ -25,6 +25,11 @@ _DECIMAL = re.compile(r"[+-]?(0|[1-9][0-9_]*|0x[0-9a-fA-F]+)")
 _SHORTHAND = {"loss": "mean", "congestion": "kind"}  # a scalar here stands for a mapping with this one key
 
 
+def without_job(key: str) -> str:
+    """A dotted key as a spec of one job has it: `transport.kind` for `jobs.NAME.transport.kind`."""
+    return key.split(".", 2)[2] if key.startswith("jobs.") and key.count(".") > 1 else key
+
+
 class Mistake(Exception):
     """One mistake that ends the present step; carries the error to report."""
 

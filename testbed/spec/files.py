@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.plugins import is_reference
 from testbed.resources import shared_folder
-from testbed.spec.document import Node, Step
+from testbed.spec.document import Node, Step, without_job
 from testbed.spec.findings import Findings
 
 _SHELL_WORD = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\|&;<>()])+""", re.DOTALL)
@@ -17,7 +17,7 @@ _OWN_KEYS = ("topology.kind", "transport.kind", "workload.algorithm")
 _DATA_KEYS = {"workload.gradients": (".npy", ".npz"), "workload.algorithm": (".xml",), "switches.controller": (".py",)}
 _P4_KEYS = {  # of what may be in `p4/` too
     f"{section}.{key}": endings
-    for section in ("switches", "switches.overrides")
+    for section in ("switches", "switches.overrides", "faults")
     for key, endings in (("program", (".p4", ".json")), ("entries", (".stf",)))
 }
 
@@ -55,16 +55,17 @@ def _visit_swept(findings: Findings, key: str, values: Node, path: tuple[Step, .
         _visit(findings, value, (*path, index), name, folder)
 
 
-def _visit(findings: Findings, node: Node, path: tuple[Step, ...], key: str, folder: Path) -> None:
+def _visit(findings: Findings, node: Node, path: tuple[Step, ...], written: str, folder: Path) -> None:
+    key = without_job(written)
     if isinstance(node.value, dict):
         for step, child in list(node.value.items()):
             if step != "sweep" or path:
-                _visit(findings, child, (*path, step), f"{key}.{step}" if key else step, folder)
+                _visit(findings, child, (*path, step), f"{written}.{step}" if written else step, folder)
     elif key == "workload.command":
         node.value = _command(node, folder)
     elif isinstance(node.value, list):
         for index in reversed(range(len(node.value))):  # entries may go on the way
-            _visit(findings, node.value[index], (*path, index), key, folder)
+            _visit(findings, node.value[index], (*path, index), written, folder)
     elif isinstance(node.value, str):
         file, name = node.value, ""
         if key in _OWN_KEYS and is_reference(node.value):

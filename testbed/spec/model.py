@@ -21,6 +21,7 @@ Number = Annotated[float, Strict()]
 Truth = Annotated[bool, Strict()]
 
 MOST_DILATION = 1_000_000
+MOST_JOBS = 16  # that a fabric tells apart: `testbed.netcore.JOBS`
 
 
 class Section(BaseModel):
@@ -209,7 +210,7 @@ Worker = Whole | str  # a rank, `JOB/RANK`, `JOB/all` or `all`
 class FaultSpec(Section):
     """A fault; which keys go with which kind is in `testbed.spec.network_checks`."""
 
-    kind: Literal["stall", "slow", "kill", "link-down", "link-set"]
+    kind: Literal["stall", "slow", "kill", "link-down", "link-set", "swap-program"]
     worker: Worker | tuple[Worker, ...] | None = None
     select: str | tuple[str, ...] | None = None
     at_ns: Instant | None = Field(default=None, alias="at")
@@ -226,6 +227,9 @@ class FaultSpec(Section):
     loss: Loss | None = None
     duplicate: Fraction | None = None
     corrupt: Fraction | None = None
+    program: str | None = None
+    entries: str | None = None
+    registers: Literal["keep", "reset"] | None = None
 
     @property
     def workers(self) -> tuple[int | str, ...]:

@@ -15,7 +15,7 @@ from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
 from testbed.spec.model import Spec
 from testbed.spec.unbuilt import refuse_unbuilt
-from testbed.spec.words import complaints, entries_of, fields, section_of
+from testbed.spec.words import complaints, entries_of, fields, section_of, values_of
 from testbed.suggest import closest
 
 _STAND_INS = {"name": "unnamed", "topology": {"kind": "star", "hosts": 2}}  # where these are missing or wrong
@@ -55,10 +55,13 @@ def _typed(findings: Findings) -> Spec | None:
 
 
 def _refuse_unknown_keys(findings: Findings, node: Node, annotation: Any, path: tuple[Step, ...]) -> None:
-    section, entries = section_of(annotation), entries_of(annotation)
+    section, entries, values = section_of(annotation), entries_of(annotation), values_of(annotation)
     if isinstance(node.value, list) and entries is not None:
         for index, child in enumerate(node.value):
             _refuse_unknown_keys(findings, child, entries, (*path, index))
+    if isinstance(node.value, dict) and values is not None:
+        for key, child in node.value.items():
+            _refuse_unknown_keys(findings, child, values, (*path, key))
     if not isinstance(node.value, dict) or section is None:
         return
     known = fields(section)

@@ -32,6 +32,8 @@ def _section(section: Section) -> dict[str, Any]:
         data[field.alias or name] = unit(value) if unit else _plain(value)
     if isinstance(section, WorkloadSpec) and section.kind == "command":
         data = {key: value for key, value in data.items() if key not in COLLECTIVE_KEYS}
+    if isinstance(section, Spec) and section.jobs:
+        del data["transport"]  # each job has its own
     return data | {key: _plain(value) for key, value in (section.model_extra or {}).items()}
 
 

@@ -3,7 +3,7 @@
 A part that gets built takes its line out of these tables.
 """
 
-from testbed.spec.document import Node, Step
+from testbed.spec.document import Node, Step, without_job
 from testbed.spec.findings import Findings
 
 UNBUILT_KEYS = ("jobs", "host", "environment", "topology.multiport")
@@ -29,7 +29,7 @@ def refuse_unbuilt(findings: Findings) -> None:
 
 
 def _refuse(findings: Findings, node: Node, path: tuple[Step, ...]) -> None:
-    key = ".".join(step for step in path if isinstance(step, str))
+    key = without_job(".".join(step for step in path if isinstance(step, str)))
     if key in UNBUILT_KEYS or key in NEVER_KEYS:
         findings.add(path, NEVER_KEYS.get(key, "is not supported yet"), at_key=True)
         findings.drop(path)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from testbed.spec.document import Node, Step
+from testbed.spec.document import Node, Step, without_job
 from testbed.spec.model import Section, Spec
 from testbed.spec.unbuilt import UNBUILT_VALUES
 from testbed.suggest import closest
@@ -75,6 +75,14 @@ def entries_of(annotation: Any) -> Any:
     return None
 
 
+def values_of(annotation: Any) -> Any:
+    """What the values of the mapping that an annotation allows are, or None."""
+    for branch in branches(annotation):
+        if get_origin(branch) is dict:
+            return get_args(branch)[1]
+    return None
+
+
 def choices(annotation: Any, key: str) -> list[str]:
     """The words that an annotation allows, without those not built yet."""
     words = [word for b in branches(annotation) if get_origin(b) is Literal for word in get_args(b)]
@@ -96,7 +104,7 @@ def _real_path(detail: ErrorDetails, root: Node) -> tuple[Step, ...]:
 
 def _complaint(path: tuple[Step, ...], details: list[ErrorDetails], root: Node) -> Complaint:
     annotation = _annotation(Spec, path)
-    key = ".".join(str(step) for step in path if not isinstance(step, int))
+    key = without_job(".".join(str(step) for step in path if not isinstance(step, int)))
     for detail in details:
         context = detail.get("ctx", {})
         if detail["type"] == "missing":
@@ -115,11 +123,10 @@ def _complaint(path: tuple[Step, ...], details: list[ErrorDetails], root: Node) 
 def _annotation(annotation: Any, path: Sequence[Step]) -> Any:
     for step in path:
         section = section_of(annotation)
-        values = [get_args(branch)[1] for branch in branches(annotation) if get_origin(branch) is dict]
         if isinstance(step, int):
             annotation = entries_of(annotation)
-        elif values:
-            annotation = values[0]
+        elif values_of(annotation) is not None:
+            annotation = values_of(annotation)
         elif section:
             annotation = fields(section).get(step, Any)
     return annotation

@@ -249,7 +249,9 @@ class Fabric:
         """Take a link down (all packets in it are lost, what was due before still arrives) or up again."""
 
     def set_job(self, udp_port: int, tcp_first: int, tcp_last: int) -> None:
-        """Which packets count as a job's: UDP destination port, or TCP source or destination port in a range."""
+        """Which packets count as a job's: UDP destination port, or TCP source or destination port in a range. Those to UDP
+        port 48864, which switches add up, always do.
+        """
 
     def set_job_hosts(self, hosts: Sequence[tuple[int, int]]) -> None:
         """Tell jobs apart by the sender: (IPv4 address, number of its job, below JOBS) each.

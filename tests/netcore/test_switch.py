@@ -379,10 +379,12 @@ def test_job_packets_are_counted_apart(star: Star) -> None:
     star.fabric.set_job(4791, 5000, 5999)
     star.send(frame(What.DROP))
     assert (star.counters()["dropped_program"], star.counters()["job_dropped_program"]) == (1, 0)
-    roce = bytes(Ether(dst="01:00:00:00:00:01") / IP(dst="10.0.0.1") / UDP(dport=4791) / bytes(64))
-    assert roce[0] == What.DROP
-    star.send(roce)
-    assert (star.counters()["dropped_program"], star.counters()["job_dropped_program"]) == (2, 1)
+    for number, port in enumerate((4791, 48864), 1):  # RoCE's, and that of sums
+        sent = bytes(Ether(dst="01:00:00:00:00:01") / IP(dst="10.0.0.1") / UDP(dport=port) / bytes(64))
+        assert sent[0] == What.DROP
+        star.send(sent)
+        counters = star.counters()
+        assert (counters["dropped_program"], counters["job_dropped_program"]) == (1 + number, number)
 
 
 def test_the_jobs_packets_are_told_apart_by_who_sent_them(star: Star) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from testbed.cli._networks import chosen
-from testbed.errors import MachineLacks, UsageError
+from testbed.errors import MachineLacks, RunFailed, UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -29,6 +29,11 @@ def execute(
     hosts = [name.removeprefix(prefix) for name in state.record.namespaces if name.startswith(prefix)]
     if host not in hosts:
         raise UsageError(f"network {state.run_id} has no host {host!r}", hint=did_you_mean(host, hosts))
+    died = [name for name in state.died if name != "controller"]  # without it switches go on as they were told
+    if died:
+        raise RunFailed(
+            f"network {state.run_id} is broken: {', '.join(died)} died", hint="`testbed down`, then `testbed up` anew"
+        )
     if os.geteuid() != 0:
         raise MachineLacks("entering a host's network namespace needs root", hint="sudo testbed exec …")
     program = command[1:] if command[0] == "--" else command

@@ -2,7 +2,8 @@
 
 import json
 import time
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -14,16 +15,17 @@ def register(app: typer.Typer) -> None:
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="One JSON object a run.")] = False) -> None:
-    """List runs and networks that are up, and dead ones that `testbed clean` would remove."""
+    """List runs and networks that are up, broken ones, and dead ones that `testbed clean` would remove."""
     from testbed.emulation.state import runs
 
     now_s = time.time()
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "run_id": state.run_id,
             "kind": state.record.kind,
             "name": state.record.name,
-            "state": "live" if state.alive else "dead",
+            "state": ("broken" if state.died else "live") if state.alive else "dead",
+            "died": state.died,
             "age_s": round(now_s - state.record.started_s, 1),
             "progress": state.progress,
             "pid": state.record.owner.pid,
@@ -38,7 +40,14 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="One JSON object
     if not rows:
         typer.echo("nothing runs")
     for row in rows:
-        doing = row["progress"] if row["state"] == "live" else "dead: `testbed clean` removes what it left"
         typer.echo(
-            f"{row['run_id']}  {row['kind']:<3}  {row['name']}  {age(float(str(row['age_s'])))}  {doing}".rstrip()
+            f"{row['run_id']}  {row['kind']:<3}  {row['name']}  {age(float(str(row['age_s'])))}  {_doing(row)}".rstrip()
         )
+
+
+def _doing(row: Mapping[str, Any]) -> str:
+    if row["state"] == "dead":
+        return "dead: `testbed clean` removes what it left"
+    if row["state"] == "broken":
+        return f"broken: {', '.join(row['died'])} died; `testbed down` takes down what is left"
+    return str(row["progress"])

@@ -124,6 +124,13 @@ class RunState:
         return self.record.owner.alive
 
     @property
+    def died(self) -> tuple[str, ...]:
+        """The processes of a network that stands which are gone before it was taken down."""
+        if self.record.kind != "up":
+            return ()  # a run sees by itself what becomes of its processes, and some end as planned
+        return tuple(name for name, key in self.record.children.items() if not key.alive)
+
+    @property
     def progress(self) -> str:
         """What the owner last said it was doing."""
         try:

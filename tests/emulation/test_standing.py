@@ -64,6 +64,21 @@ def test_status_lists_it_and_down_ends_it(standing: RunState) -> None:
     assert verb("down", "--run", standing.run_id).returncode == 2
 
 
+@pytest.mark.parametrize("child", ["fabric", "ovs-vswitchd"])
+def test_a_network_of_which_a_process_died_is_broken(child: str, standing: RunState) -> None:
+    run, key = standing.run_id, standing.record.children[child]
+    os.kill(key.pid, signal.SIGKILL)
+    while key.alive:
+        pass
+    (row,) = [row for row in json.loads(verb("status", "--json").stdout) if row["run_id"] == run]
+    assert (row["state"], row["died"]) == ("broken", [child])
+    assert f"broken: {child} died; `testbed down`" in verb("status").stdout
+    done = verb("exec", "--run", run, "h0", "--", "true")
+    assert done.returncode == 1
+    assert f"network {run} is broken: {child} died" in done.stderr
+    assert verb("down", "--run", run).returncode == 0
+
+
 def test_a_killed_keeper_takes_its_children_along_and_clean_does_the_rest(standing: RunState) -> None:
     os.kill(standing.record.owner.pid, signal.SIGKILL)
     while standing.alive:

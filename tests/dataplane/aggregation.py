@@ -96,8 +96,12 @@ def frame(header: Header, values: Values, *, source: int, target: int, ttl: int 
 
 
 def unframed(data: bytes) -> tuple[Header, Values]:
-    """Header and values of a frame in UDP."""
-    header, values = aggregation.split(data[42:])
+    """Header and values of a frame, whose ICRC is right if it has one."""
+    payload = memoryview(data)[42:]
+    if int.from_bytes(data[36:38]) == roce.UDP_PORT:
+        assert roce.icrc(data[14:42], payload[:-4]).to_bytes(4, "little") == payload[-4:]
+        payload = aggregation.without_bth(payload[:-4])
+    header, values = aggregation.split(payload)
     return header, np.frombuffer(values, ">i4").astype(np.int32)
 
 

@@ -119,16 +119,17 @@ def vectors(draw: random.Random, chunks: int, values: int) -> Values:
     return whole.reshape(chunks, values)
 
 
-def workers_of(job: Job, draw: random.Random, chunks: int, **more: bool) -> list[Worker]:
+def workers_of(job: Job, draw: random.Random, chunks: int, *, in_roce: bool = False) -> list[Worker]:
     return [
-        Worker(job, index, vectors(draw, chunks, job.values), vectors(draw, chunks, 1)[:, 0] >> 24, **more)
+        Worker(job, index, vectors(draw, chunks, job.values), vectors(draw, chunks, 1)[:, 0] >> 24, in_roce)
         for index in range(len(job.children))
     ]
 
 
 def check(workers: Sequence[Worker]) -> None:
-    with np.errstate(over="ignore"):
-        sums = np.sum([worker.vectors for worker in workers], axis=0, dtype=np.int32)
+    sums = np.zeros_like(workers[0].vectors)
+    for worker in workers:
+        sums += worker.vectors  # modulo 2^32, as the switches add
     exponents = np.max([worker.exponents for worker in workers], axis=0)
     for worker in workers:
         assert sorted(worker.results) == list(range(len(worker.vectors)))

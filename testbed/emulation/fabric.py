@@ -195,6 +195,9 @@ class FabricProcess:
         indices = [link.index for link in self.config.links]
         return {"pauses": [(indices[link], *pause) for link, *pause in self._fabric.pauses()]}
 
+    def _waiting(self, _request: Message) -> dict[str, Any]:
+        return {"waiting": self._native.waiting()}
+
     def _entries(self, _request: Message) -> dict[str, Any]:
         return {"entries": {name: [asdict(e) for e in entries] for name, entries in self._native.entries().items()}}
 
@@ -227,6 +230,7 @@ class FabricProcess:
         "link-up": _link_up,
         "switches": _switches_counted,
         "pauses": _pauses,
+        "waiting": _waiting,
         "entries": _entries,
         "capture-start": _capture_start,
         "capture-stop": _capture_stop,

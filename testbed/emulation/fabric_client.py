@@ -179,7 +179,7 @@ class Pause(NamedTuple):
 class Counted(NamedTuple):
     """What one counter of a program holds."""
 
-    kind: str  # "entry", "counter", or "unread": a counter with too many elements
+    kind: str  # "entry", "counter", "slot", "refused", or "unread": a counter with too many elements
     name: str
     packets: int
     bytes: int
@@ -189,8 +189,8 @@ class Counted(NamedTuple):
 class SwitchCounters:
     """A native switch since the start: counts named as by `Fabric.switch_counters`, and those of routes by prefix.
 
-    counted: of entries beside the routes (`TABLE:LINE` of their file) and of the program's counters (`NAME[INDEX]`;
-    `NAME[0..LAST]`: too long to be read).
+    counted: of entries beside the routes (`TABLE:LINE` of their file), of the program's counters (`NAME[INDEX]`;
+    `NAME[0..LAST]`: too long to be read), and of sums by slot of a job (`JOB[SLOT] WHAT`) and what was refused of it.
     """
 
     name: str
@@ -257,6 +257,10 @@ class FabricClient:
     def pauses(self) -> tuple[Pause, ...]:
         """What PFC keeps from being served now."""
         return tuple(Pause(*each) for each in self._ask("pauses")["pauses"])
+
+    def waiting(self) -> tuple[str, ...]:
+        """In words, which slots of sums lack whose contributions."""
+        return tuple(self._ask("waiting")["waiting"])
 
     def entries(self) -> dict[str, frozenset[Entry]]:
         """Native switch -> what it forwards by now."""

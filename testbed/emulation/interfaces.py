@@ -58,3 +58,7 @@ def _host_commands(plan: Plan, host: str) -> Iterator[str]:
     for other, theirs in plan.addresses.items():
         if other != host:
             yield f"neighbour replace {theirs.ip} lladdr {theirs.mac} dev {first} nud permanent"
+    for job in plan.jobs:
+        if job.aggregation is not None and host in job.placement:
+            sums = job.aggregation.address
+            yield f"neighbour replace {sums.ip} lladdr {sums.mac} dev {first} nud permanent"

@@ -9,11 +9,12 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from testbed.dataplane.aggregation import REFUSED, SLOT_COUNTERS
 from testbed.dataplane.bmv2json import Program, read_json
 from testbed.dataplane.counted import counted
 from testbed.dataplane.entries import carry_out, path_of
@@ -22,6 +23,7 @@ from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.loader import ProgramTable, load_program
 from testbed.dataplane.stf_runner import Configuration
 from testbed.emulation.fabric_client import FabricConfig, FabricLink, SwitchConfig
+from testbed.emulation.sums import SumsHere, summed_jobs
 from testbed.netcore import Fabric
 from testbed.openflow import Agents, AgentSwitch, Port, PortCounters
 from testbed.resources import shared_folder
@@ -55,13 +57,14 @@ def read_routes(plan: Path) -> Routes:
 
 @dataclass(slots=True)
 class _Switch:
-    """One switch; `entries` are those beside the routes, once they are there."""
+    """One switch; `entries` are those beside the routes, `sums` the jobs that it adds up for, once they are there."""
 
     config: SwitchConfig
     program: Program
     native: ConfigurableSwitch
     forwarding: Forwarding
     entries: Configuration | None = None
+    sums: SumsHere = field(default_factory=lambda: SumsHere(()))
 
 
 class NativeSwitches:
@@ -79,6 +82,7 @@ class NativeSwitches:
         if config.switches:
             assert config.plan is not None
             self._routes = read_routes(Path(config.plan))
+            self._summed = summed_jobs(Path(config.plan))
 
     def __contains__(self, name: str) -> bool:
         return name in self._switches
@@ -104,7 +108,8 @@ class NativeSwitches:
         self._fabric.nic_priorities(self._config.nic_priorities)
         if self._config.controller is None:
             self._follow_plan()
-        for switch in self._switches.values():
+        for name, switch in self._switches.items():
+            switch.sums = SumsHere.installed(self._summed, name, switch.native)
             if switch.config.entries is not None:
                 switch.entries = carry_out(path_of(switch.config.entries), switch.native)
 
@@ -150,10 +155,17 @@ class NativeSwitches:
                     "name": name,
                     "packets": self._fabric.switch_counters(switch.native.number),
                     "routes": {prefix: asdict(traffic) for prefix, traffic in switch.forwarding.traffic().items()},
-                    "counted": list(_counted(switch)),
+                    "counted": [*_counted(switch), *switch.sums.counted()],
                 }
                 for name, switch in self._switches.items()
             ]
+
+    def waiting(self) -> list[str]:
+        """In words, which slots of which jobs lack whose contributions."""
+        if not self._switches:
+            return []
+        with self.held():
+            return [line for name, switch in self._switches.items() for line in switch.sums.waiting(name)]
 
     def entries(self) -> dict[str, list[Entry]]:
         """Switch -> what it forwards by now."""
@@ -235,7 +247,8 @@ def _counted(switch: _Switch) -> Iterator[tuple[str, str, int, int]]:
     for entry in held.entries:
         yield "entry", f"{entry.table}:{entry.line}", entry.packets, entry.bytes
     for each in held.counters:
-        yield "counter", f"{each.counter}[{each.index}]", each.packets, each.bytes
+        if not (switch.sums and each.counter.rpartition(".")[2] in (REFUSED, *SLOT_COUNTERS)):  # told by job
+            yield "counter", f"{each.counter}[{each.index}]", each.packets, each.bytes
     for name, size in held.unread:
         yield "unread", f"{name}[0..{size - 1}]", 0, 0
 

@@ -254,6 +254,8 @@ class _UdpNic(Generic[_Any]):
         self._unsent.clear()
 
     def _sender(self, port: int) -> socket.socket:
+        if port == self._frames.port:
+            return self._receiver
         if port not in self._senders:
             self._senders[port] = udp_socket(self._address, port)
         return self._senders[port]

@@ -1,0 +1,101 @@
+"""The jobs that a fabric's switches add up for: what their plan has at each switch, and how far they have come."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from testbed.dataplane.aggregation import Adder, Contributor, JobHere, Switch
+from testbed.plan.model import Aggregation
+from testbed.plan.serial import aggregation
+
+ALONE = "job"  # what the job of a spec without `jobs` is called
+
+
+@dataclass(frozen=True, slots=True)
+class SummedJob:
+    """A job and its tree; `ranks`: how its workers are called, by host."""
+
+    name: str
+    tree: Aggregation
+    ranks: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    job: SummedJob
+    adder: Adder
+
+
+def summed_jobs(plan: Path) -> list[SummedJob]:
+    """Those of a `plan.json` that switches add up for."""
+    jobs = json.loads(plan.read_text())["jobs"]
+    return [
+        SummedJob(
+            job["name"] or ALONE,
+            aggregation(job["aggregation"]),
+            {host: _called(job, rank) for rank, host in enumerate(job["placement"])},
+        )
+        for job in jobs
+        if job["aggregation"]
+    ]
+
+
+class SumsHere:
+    """What one switch does for jobs. Raises ControlError if its program does not add up."""
+
+    def __init__(self, here: Sequence[_Here]) -> None:
+        self._here = here
+
+    @classmethod
+    def installed(cls, jobs: Sequence[SummedJob], name: str, switch: Switch) -> Self:
+        """Fill the tables of switch `name` for the jobs that meet there."""
+        return cls([_Here(job, Adder(switch, _part(job.tree, name))) for job in jobs if name in job.tree.switches])
+
+    def __bool__(self) -> bool:
+        return bool(self._here)
+
+    def counted(self) -> Iterator[tuple[str, str, int, int]]:
+        """Rows as `testbed.emulation.fabric_client.Counted`: of slots (`JOB[SLOT] WHAT`), and of packets refused."""
+        for here in self._here:
+            for what, slot, packets in here.adder.counts():
+                yield "slot", f"{here.job.name}[{slot}] {what}", packets, 0
+            for reason, packets in here.adder.refused().items():
+                if packets:
+                    yield "refused", f"{here.job.name}: {reason}", packets, 0
+
+    def waiting(self, switch: str) -> Iterator[str]:
+        """In words, whose contributions slots lack: alike ones together."""
+        for here in self._here:
+            children = here.job.tree.switches[switch].children
+            lacking: dict[tuple[int, ...], list[str]] = {}
+            for slot in here.adder.waiting():
+                lacking.setdefault(slot.missing, []).append(f"slot {slot.slot} (chunk {slot.chunk})")
+            for missing, slots in lacking.items():
+                who = ", ".join(here.job.ranks.get(node := children[i].node, f"switch {node}") for i in missing)
+                more = f" and {len(slots) - 1} more" if len(slots) > 1 else ""
+                yield f"at {switch} {slots[0]}{more} of {here.job.name} lack the contribution of {who}"
+
+
+def _part(tree: Aggregation, name: str) -> JobHere:
+    here = tree.switches[name]
+    children = [Contributor(child.port, child.address.ip, child.address.mac) for child in here.children]
+    return JobHere(
+        number=tree.number,
+        ip=tree.address.ip,
+        mac=tree.address.mac,
+        first_slot=tree.first_slot,
+        slots=tree.slots,
+        values=tree.values,
+        children=children,
+        index=None if here.parent is None else here.index,
+    )
+
+
+def _called(job: Mapping[str, Any], rank: int) -> str:
+    return (
+        f"rank {job['name']}/{rank} on {job['placement'][rank]}"
+        if job["name"]
+        else f"rank {rank} on {job['placement'][rank]}"
+    )

@@ -81,6 +81,13 @@ class NativeSwitches:
         self._switches = {switch.name: self._made(switch) for switch in config.switches}
         if config.switches:
             assert config.plan is not None
+        numbers = {link.index: number for number, link in enumerate(config.links)}
+        self._ports = {  # switch -> port -> the fabric's numbers of the links from it and to it
+            name: {
+                k.source.port: (numbers[k.index], numbers[k.index ^ 1]) for k in config.links if k.source.node == name
+            }
+            for name in self._switches
+        }
             self._routes = read_routes(Path(config.plan))
             self._summed = summed_jobs(Path(config.plan))
 
@@ -184,16 +191,18 @@ class NativeSwitches:
                 self._fabric.release()
 
     def port_counters(self, switch: str) -> Mapping[int, PortCounters]:
-        counts: dict[int, dict[str, int]] = {}
-        for link, (every, _, _) in zip(self._config.links, self._fabric.counters(), strict=True):
-            dropped = every["dropped_queue"] + every["dropped_loss"] + every["dropped_down"]
-            if link.source.node == switch:
-                sent = {"sent_packets": every["packets"], "sent_bytes": every["bytes"], "sent_dropped": dropped}
-                counts.setdefault(link.source.port, {}).update(sent)
-            elif link.target.node == switch:
-                received = {"received_packets": every["packets"], "received_bytes": every["bytes"]}
-                counts.setdefault(link.target.port, {}).update(received)
-        return {port: PortCounters(**count) for port, count in counts.items()}
+        return {port: self._port_counters(out, back) for port, (out, back) in self._ports[switch].items()}
+
+    def _port_counters(self, out: int, back: int) -> PortCounters:
+        """By the numbers of the links from a port and to it."""
+        sent, received = self._fabric.link_counts(out), self._fabric.link_counts(back)
+        return PortCounters(
+            received_packets=received["packets"],
+            received_bytes=received["bytes"],
+            sent_packets=sent["packets"],
+            sent_bytes=sent["bytes"],
+            sent_dropped=sent["dropped_queue"] + sent["dropped_loss"] + sent["dropped_down"],
+        )
 
     def send_out(self, switch: str, port: int, frame: bytes) -> None:
         self._fabric.send_out(self._switches[switch].native.number, port, frame)

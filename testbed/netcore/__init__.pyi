@@ -277,6 +277,9 @@ class Fabric:
 
     def mark(self) -> None:
         """Forget lateness, measured rates and highest queues, so that the next `counters` tells of what follows."""
+    def link_counts(self, link: int) -> dict[str, int]:
+        """The counts of all packets of one link, as `counters` has them."""
+
 
     def transit(self) -> tuple[int, int] | None:
         """How long packets were inside switches since the last `mark`, in real ns: (p50, p99); None: no packet was."""

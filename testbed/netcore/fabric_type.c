@@ -353,6 +353,31 @@ static PyObject *counters(PyObject *self, PyObject *args)
     return list;
 }
 
+struct count_reading {
+    const struct link *link;
+    struct link_counts counts;
+    uint64_t in_flight;
+};
+
+static void read_counts(struct fabric *fabric, void *argument)
+{
+    struct count_reading *reading = argument;
+    (void)fabric;
+    reading->counts = reading->link->counts[LINK_ALL];
+    reading->in_flight = link_in_flight(reading->link, LINK_ALL);
+}
+
+static PyObject *link_counts(PyObject *self, PyObject *argument)
+{
+    Py_ssize_t index = PyLong_AsSsize_t(argument);
+    if (index == -1 && PyErr_Occurred())
+        return NULL;
+    struct count_reading reading = {.link = link_at(fabric_of(self), index)};
+    if (!reading.link || !fabric_type_call(fabric_of(self), read_counts, &reading))
+        return NULL;
+    return counts_dictionary(&reading.counts, reading.in_flight);
+}
+
 struct pauses {
     struct pause {
         size_t link;
@@ -534,6 +559,7 @@ static PyMethodDef methods[] = {
     {"set_job", set_job, METH_VARARGS, NULL},
     {"set_job_hosts", set_job_hosts, METH_O, NULL},
     {"counters", counters, METH_VARARGS, NULL},
+    {"link_counts", link_counts, METH_O, NULL},
     {"pauses", pauses, METH_NOARGS, NULL},
     {"mark", mark, METH_NOARGS, NULL},
     {"transit", transit, METH_NOARGS, NULL},

@@ -118,7 +118,7 @@ def decode_group_mod(body: bytes) -> GroupMod:
     if of_type == GroupType.INDIRECT and len(buckets) != 1:
         raise Refusal(GroupModFailed.BAD_BUCKET)
     if of_type == GroupType.ALL and len(buckets) > 1:
-        raise Refusal(GroupModFailed.OUT_OF_BUCKETS)  # the programs make no copies
+        raise Refusal(GroupModFailed.BAD_TYPE)  # the programs make no copies
     return GroupMod(GroupCommand(command), GroupType(of_type), group, buckets, wire)
 
 

@@ -303,7 +303,7 @@ def refusals(c: Controller) -> dict[str, tuple[Any, str, str]]:
         "command": (c.flow("10.0.0.0/8", c.to(1), command=5), "FLOW_MOD_FAILED", "BAD_COMMAND"),
         "buffer": (c.flow("10.0.0.0/8", c.to(1), buffer_id=1), "BAD_REQUEST", "BUFFER_UNKNOWN"),
         "fast failover": (c.group(1, 1, type="FF"), "GROUP_MOD_FAILED", "BAD_TYPE"),
-        "copies": (c.group(1, 1, 2, type="ALL"), "GROUP_MOD_FAILED", "OUT_OF_BUCKETS"),
+        "copies": (c.group(1, 1, 2, type="ALL"), "GROUP_MOD_FAILED", "BAD_TYPE"),
         "indirect to two": (c.group(1, 1, 2, type="INDIRECT"), "GROUP_MOD_FAILED", "BAD_BUCKET"),
         "unknown group": (c.group(1, 1, command="MODIFY"), "GROUP_MOD_FAILED", "UNKNOWN_GROUP"),
         "reserved group": (c.group(o.OFPG_ALL, 1), "GROUP_MOD_FAILED", "INVALID_GROUP"),

@@ -42,9 +42,31 @@ class ConfigurableSwitch:
         except MemoryError as error:
             raise MachineLacks(f"{program.name}: no memory for its tables, registers and counters") from error
         self.control = Control(program, functions, fabric.switch_instance(self.number))
+        self._loaded: Control | None = None
         self._fabric = fabric
         self._groups: dict[int, Sequence[tuple[int, int]]] = {}
         self._sessions: dict[int, tuple[int | None, int | None]] = {}
+
+    def load(self, program: Program, functions: ProgramTable, *, seed: int) -> Control:
+        """Make an instance of another program, to be filled before `swap`; one that was loaded before is forgotten."""
+        try:
+            instance = self._fabric.load_program(self.number, ctypes.addressof(functions), seed)
+        except MemoryError as error:
+            raise MachineLacks(f"{program.name}: no memory for its tables, registers and counters") from error
+        self._loaded = Control(program, functions, instance)
+        return self._loaded
+
+    def swap(self) -> None:
+        """Have the loaded instance in force, without the groups and sessions of the one before."""
+        assert self._loaded is not None
+        self._fabric.swap_program(self.number)
+        self.control, self._loaded = self._loaded, None
+        for session in list(self._sessions):
+            self.set_session(session)
+        for group in list(self._groups):
+            self.set_group(group, ())
+        self._groups.clear()
+        self._sessions.clear()
 
     def set_group(self, group: int, replicas: Sequence[tuple[int, int]]) -> None:
         """Set a multicast group's copies: port and replication id of each."""
@@ -67,6 +89,18 @@ class ConfigurableSwitch:
         to_group = self._groups.get(group, ()) if group is not None else ()
         to_port = () if port is None else ((port, 0),)
         self._fabric.set_session(self.number, session, (*to_group, *to_port))
+
+    def set_clones(self, session: int, replicas: Sequence[tuple[int, int]]) -> None:
+        """Set a clone session's copies, as `set_group`: to more than one port, without a group."""
+        self._fabric.set_session(self.number, session, replicas)
+
+    def digests(self) -> Sequence[tuple[int, bytes]]:
+        """Digests since the last call: number of the field list, and its fields, each padded to whole bytes."""
+        return self._fabric.digests(self.number)
+
+    def take_in(self, port: int, frame: bytes) -> None:
+        """Treat a frame as if it came in by a port."""
+        self._fabric.inject(self.number, port, frame)
 
     def set_queue_depth(self, depth: int) -> None:
         """Set what packets from now on find in their queue and leave behind in it."""

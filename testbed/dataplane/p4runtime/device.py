@@ -51,7 +51,8 @@ class Switch(Replicator, Protocol):
     def digests(self) -> Sequence[tuple[int, bytes]]:
         """Since the last call: number of the field list, and the fields."""
 
-    def inject(self, port: int, frame: bytes) -> None: ...
+    def take_in(self, port: int, frame: bytes) -> None:
+        """Treat a frame as if it came in by a port."""
 
 
 class Datapath(Protocol):
@@ -275,7 +276,7 @@ class Device:
 
     def _packet_out(self, frame: bytes) -> None:
         try:
-            self._switch.inject(CPU_PORT, frame)
+            self._switch.take_in(CPU_PORT, frame)
         except (ValueError, MemoryError) as error:
             raise invalid(f"a packet-out: {error}") from error
 

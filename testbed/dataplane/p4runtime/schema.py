@@ -22,6 +22,13 @@ _KINDS: Mapping[int, MatchKind] = {
     p4i.MatchField.RANGE: "range",
     p4i.MatchField.OPTIONAL: "optional",
 }
+_OWN_KINDS: Mapping[MatchKind, tuple[str, ...]] = {  # as compilers write them into BMv2 JSON, by the kind in P4Info
+    "exact": ("exact", "valid", "ternary"),
+    "lpm": ("lpm", "ternary"),
+    "ternary": ("ternary",),
+    "range": ("range",),
+    "optional": ("optional", "ternary"),
+}
 _ORDERED = ("ternary", "range", "optional")
 _PREFIX_SHIFT = 24  # of an id: its first byte says of what kind the object is
 
@@ -194,8 +201,9 @@ class Schema:
 
     def _table(self, info: p4i.Table, own: bmv2json.Table) -> Table:
         fields = tuple(_field(match, own.name) for match in info.match_fields)
-        kinds = [_own_kind(key.match) for key in own.keys]
-        if kinds != [each.kind for each in fields]:
+        kinds = [key.match for key in own.keys]
+        told = [_OWN_KINDS[each.kind] for each in fields]
+        if len(kinds) != len(told) or any(kind not in known for kind, known in zip(kinds, told, strict=True)):
             raise invalid(f"table {own.name}: the program matches {kinds}, and P4Info something else")
         actions = {ref.id: self._action(ref.id, own) for ref in info.action_refs}
         scopes = {ref.id: ref.scope for ref in info.action_refs}
@@ -289,10 +297,6 @@ def _field(info: p4i.MatchField, of: str) -> Field:
 
 def _metadata(info: p4i.ControllerPacketMetadata.Metadata, of: str) -> Field:
     return Field(info.id, info.name, _bits(info.bitwidth, f"{of}: {info.name}"))
-
-
-def _own_kind(match: str) -> str:
-    return "exact" if match == "valid" else match
 
 
 def _arrays(infos: Iterable[Any], own: Iterable[bmv2json.Array], what: str) -> dict[int, Array]:

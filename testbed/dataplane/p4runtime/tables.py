@@ -66,8 +66,18 @@ class TableStore:
             if key in self.entries:
                 continue  # the first of two equal ones wins
             action = p4r.TableAction(action=self._written(each.action, each.data))
-            handle = self.control.find(self.schema.name, match, top - each.priority)
+            handle = self.control.find(self.schema.name, self._own(match), top - each.priority)
             self.entries[key] = Entry(key, action, const=True, handle=handle)
+
+    def _own(self, match: Match) -> Match:
+        """As the program has it, where a prefix may be a mask."""
+        keys = zip(match, self.schema.fields, self.schema.program.keys, strict=True)
+        return tuple(
+            FieldMatch(found.value, mask=(1 << field.bits) - (1 << field.bits - found.prefix))
+            if found is not None and found.prefix is not None and key.match == "ternary"
+            else found
+            for found, field, key in keys
+        )
 
     def _written(self, action: int, data: tuple[int, ...]) -> p4r.Action:
         """An action that the program calls."""
@@ -226,7 +236,7 @@ class TableStore:
         call = self._realise(entry)
         try:
             with refusing():
-                entry.handle = self.control.insert(self.schema.name, entry.key[0], call, entry.key[1])
+                entry.handle = self.control.insert(self.schema.name, self._own(entry.key[0]), call, entry.key[1])
         except Refusal:
             self._forget_set(entry)
             raise
@@ -481,8 +491,8 @@ def check_count(data: p4r.CounterData, what: str) -> None:
 def _wanted(message: p4r.TableEntry, asked: p4r.TableEntry) -> bool:
     """Whether an entry is what a request filters by."""
     if asked.HasField("action"):
-        if asked.action.WhichOneof("type") != "action" or asked.action.action.params:
-            raise unsupported("entries are filtered by the id of their action only")
+        if asked.action.WhichOneof("type") != "action":
+            raise unsupported("entries filtered by members or groups")
         if message.action.action.action_id != asked.action.action.action_id:
             return False
     return (

@@ -46,6 +46,10 @@ bool link_init(struct link *link, struct eventq *events, struct packet_pool *poo
 void link_set(struct link *link, const struct link_parameters *parameters)
 {
     bool same_loss = link->parameters.to_bad == parameters->to_bad && link->parameters.to_good == parameters->to_good;
+    if (link->parameters.rate_bps != parameters->rate_bps) {
+        link->time = (struct link_time){0};
+        link->remainder = 0;
+    }
     link->parameters = *parameters;
     if (!same_loss) {
         uint64_t draw = random_draw(link->keys[RANDOM_LOSS_START], link->served);
@@ -182,6 +186,23 @@ static void propagate(struct link *link, struct packet *packet, int64_t at_ns)
     }
 }
 
+/* The time for so many bytes, with what the last time was rounded down by carried over. */
+static int64_t serialisation_ns(struct link *link, uint64_t wire_bytes)
+{
+    uint64_t rate_bps = link->parameters.rate_bps;
+    if (wire_bytes != link->time.wire_bytes) {
+        uint64_t scaled = wire_bytes * NS_PER_S_AS_BITS;
+        link->time = (struct link_time){wire_bytes, scaled / rate_bps, scaled % rate_bps};
+    }
+    uint64_t ns = link->time.ns;
+    link->remainder += link->time.remainder;
+    if (link->remainder >= rate_bps) {
+        link->remainder -= rate_bps;
+        ns++;
+    }
+    return (int64_t)ns;
+}
+
 void link_serve(struct link *link, struct packet *packet, int64_t start_ns)
 {
     if (start_ns != link->free_ns) {
@@ -190,9 +211,7 @@ void link_serve(struct link *link, struct packet *packet, int64_t start_ns)
         link->run_bits = 0;
     }
     uint64_t wire_bytes = packet->length + WIRE_OVERHEAD_BYTES;
-    uint64_t scaled = wire_bytes * NS_PER_S_AS_BITS + link->remainder;
-    int64_t duration_ns = (int64_t)(scaled / link->parameters.rate_bps);
-    link->remainder = scaled % link->parameters.rate_bps;
+    int64_t duration_ns = serialisation_ns(link, wire_bytes);
     link->busy_ns += duration_ns;
     link->run_bits += wire_bytes * 8;
     link->free_ns = start_ns + duration_ns;

@@ -88,6 +88,13 @@ struct link_begun {
     uint32_t bytes;
 };
 
+/* How long so many bytes take: most packets are as long as the one before, and a division takes long. */
+struct link_time {
+    uint64_t wire_bytes;
+    uint64_t ns;
+    uint64_t remainder; /* in 1 / rate ns */
+};
+
 /* What holds the waiting packets in place of the link's own queue. */
 struct link_source {
     void (*freed)(struct link_source *source, int64_t at_ns); /* the link that was awaited is free */
@@ -116,6 +123,7 @@ struct link {
     struct packet_list flying; /* served, by the time of their arrival */
     struct event arrival;   /* of the first of them */
     uint64_t remainder; /* of the last serialisation time, in 1 / rate ns */
+    struct link_time time; /* of the last packet's size */
     int64_t free_ns; /* when the last serialisation ended, or will */
     int64_t last_arrival_ns; /* at the far end */
     int64_t busy_ns;

@@ -86,10 +86,10 @@ void egress_cut(struct packet *packet, uint32_t length)
 static inline void depart(struct egress *egress, struct packet *packet, int64_t now_ns)
 {
     struct link *link = egress->link;
-    if (egress->leave) {
+    if (packet->context) {
         uint16_t flags = packet->flags;
         uint32_t length = packet->length;
-        bool marked = !packet->context || frame_congested(packet->frame, packet->frame_bytes);
+        bool marked = frame_congested(packet->frame, packet->frame_bytes);
         packet = egress->leave(egress->owner, packet, egress->queues[packet->priority].bytes, now_ns);
         if (!packet) {
             LINK_COUNT(link, flags, consumed, 1);
@@ -102,9 +102,11 @@ static inline void depart(struct egress *egress, struct packet *packet, int64_t 
     } else if (packet->flags & PACKET_TRIMMED) {
         egress_cut(packet, packet->length);
     }
+    if (packet->flags & PACKET_MARKED)
+        LINK_COUNT(link, packet->flags, ecn_marked, 1);
     if (packet->flags & PACKET_CONGESTED && frame_mark_congestion(packet->frame, packet_layout(packet)))
         LINK_COUNT(link, packet->flags, ecn_marked, 1);
-    packet->flags &= (uint16_t)~(PACKET_CONGESTED | PACKET_TRIMMED);
+    packet->flags &= (uint16_t)~(PACKET_CONGESTED | PACKET_TRIMMED | PACKET_MARKED);
     if (egress->capture && *egress->capture)
         capture_frame(*egress->capture, packet->frame, packet->length, now_ns, CAPTURE_OUTBOUND);
     link_serve(link, packet, now_ns);
@@ -199,8 +201,10 @@ void egress_send(struct egress *egress, struct packet *packet, int64_t now_ns)
         LINK_COUNT(link, packet->flags, trimmed, 1);
     }
     struct egress_queue *queue = &egress->queues[packet->priority];
-    packet->enqueued_ns = now_ns;
-    packet->enqueued_depth = (uint32_t)queue->bytes;
+    if (packet->context) {
+        packet->enqueued_ns = now_ns;
+        packet->enqueued_depth = (uint32_t)queue->bytes;
+    }
     if (link_congested(link, queue->bytes))
         packet->flags |= PACKET_CONGESTED;
     if (free) {

@@ -31,9 +31,9 @@ struct egress_queue {
 struct egress {
     struct link_source source;
     struct link *link;
-    /* Told of each packet that leaves its queue for service, `deq_depth` bytes staying there: `packet->enqueued_ns` and
-     * `enqueued_depth` tell the rest. It returns what is to be sent, which may be longer or shorter or another packet, or
-     * NULL: it took the packet, and the next is to be served. NULL: there is nobody to tell. Pause frames are told of too. */
+    /* Told of each packet with a context that leaves its queue for service, `deq_depth` bytes staying there:
+     * `packet->enqueued_ns` and `enqueued_depth` tell the rest. It returns what is to be sent, which may be longer or shorter
+     * or another packet, or NULL: it took the packet, and the next is to be served. NULL: no packet has a context. */
     struct packet *(*leave)(void *owner, struct packet *packet, uint64_t deq_depth, int64_t now_ns);
     void *owner;
     struct buffer *buffer; /* of the switch; NULL: none */

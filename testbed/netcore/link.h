@@ -76,7 +76,8 @@ enum link_class { LINK_ALL, LINK_JOB, LINK_ONE_JOB, LINK_CLASSES = LINK_ONE_JOB 
 struct link_rate_meter {
     uint32_t run;
     uint32_t packets;
-    uint64_t first_bits, last_bits;
+    uint32_t last_bytes; /* as packets have them */
+    uint64_t run_bytes;  /* from the first packet to the last */
     int64_t first_ns, last_ns;
     uint64_t bits; /* of finished runs */
     int64_t span_ns;
@@ -111,7 +112,7 @@ struct link {
     void (*deliver)(void *receiver, struct packet *packet);
     void *receiver;
     bool down;
-    uint32_t epoch; /* counts the times the link went down: a packet of an earlier epoch is lost */
+    uint16_t epoch; /* counts the times the link went down: a packet of an earlier epoch is lost */
     struct packet_list queue;
     uint64_t queued_bytes;
     uint64_t max_queued_bytes;
@@ -128,7 +129,7 @@ struct link {
     int64_t last_arrival_ns; /* at the far end */
     int64_t busy_ns;
     uint32_t run;
-    uint64_t run_bits;
+    uint32_t run_bytes; /* modulo 2^32 */
     uint64_t arrivals; /* packets that were not turned away, numbered from 0 */
     uint64_t served;   /* of those, the ones whose service has begun */
     bool bad; /* state of the loss chain */

@@ -41,13 +41,13 @@ static size_t room_bytes(unsigned size_class)
 /* Cut a new slab into buffers of one class. */
 static bool grow(struct packet_pool *pool, unsigned size_class)
 {
-    size_t bytes = sizeof(struct packet) + room_bytes(size_class);
+    size_t bytes = sizeof(struct packet) + room_bytes(size_class) + CACHE_LINE; /* an odd number of lines: all cache sets */
     size_t buffers = SLAB_BYTES / bytes ? SLAB_BYTES / bytes : 1;
     size_t header = sizeof(struct packet); /* keeps the packets aligned */
     uint64_t total = header + buffers * bytes;
     if (pool->bytes + total > PACKET_POOL_BYTES || !eventq_attach(pool->events, buffers))
         return false;
-    struct slab *slab = malloc(total);
+    struct slab *slab = aligned_alloc(CACHE_LINE, total);
     if (!slab)
         return false;
     slab->next = pool->slabs;
@@ -60,6 +60,13 @@ static bool grow(struct packet_pool *pool, unsigned size_class)
         packet_free(pool, packet);
     }
     return true;
+}
+
+void packet_pool_need(struct packet_pool *pool, uint32_t headroom_bytes)
+{
+    uint32_t lines = (headroom_bytes + CACHE_LINE - 1) / CACHE_LINE;
+    if (pool->headroom < lines * CACHE_LINE)
+        pool->headroom = lines * CACHE_LINE;
 }
 
 /* Let a packet of `length` bytes begin at `frame`, in its room. */

@@ -21,37 +21,43 @@ enum packet_flag {
     PACKET_CONGESTED = 16, /* met a queue that marks it: is marked when it leaves the queue */
     PACKET_TRIMMED = 32,  /* did not fit into its queue: is cut to `length` when it leaves the queue */
     PACKET_SHORT = 64,    /* was trimmed by this queue or by one before */
+    PACKET_MARKED = 128,  /* was marked by the program before the queue: is counted when it leaves that */
     PACKET_JOB_FIRST = 256, /* above: the number of the job, of one of the job's */
 };
 
-#define PACKET_NO_INGRESS UINT32_MAX
+#define PACKET_NO_INGRESS UINT16_MAX
 
 struct link;
 
+#define CACHE_LINE 64
+
+/* What every link and switch asks of a packet comes first, in one cache line. */
 struct packet {
-    struct event event; /* its arrival at the far end of `link` */
-    struct packet *next;
-    struct link *link;
+    _Alignas(CACHE_LINE) struct packet *next;
+    int64_t due_ns;     /* when it should arrive at the far end of `link` */
     uint8_t *frame;
+    struct link *link;
+    void *context;      /* the switch program's, in a switch */
     uint32_t length;    /* frame bytes without FCS; in a switch's queue, what a program will have left of them */
-    uint8_t size_class;
-    uint8_t priority;   /* of the queue, below PACKET_PRIORITIES; the larger is served first */
-    uint16_t flags;
-    struct frame_tail tail; /* of a packet that was cut from a super-packet, until somebody may have changed it */
     uint32_t run;       /* which back-to-back run of the link that was ... */
-    uint64_t run_bits;  /* ... and the bits of it up to and with this packet */
-    uint32_t epoch;     /* of the link when the packet entered it */
+    uint32_t run_bytes; /* ... and the bytes on the wire of it up to and with this packet, modulo 2^32 */
+    struct frame_tail tail; /* of a packet that was cut from a super-packet, until somebody may have changed it */
+    uint16_t epoch;     /* of the link when the packet entered it */
+    uint16_t ingress;   /* number of the switch port by which it came in, or PACKET_NO_INGRESS */
+    uint16_t flags;
+    uint8_t priority;   /* of the queue, below PACKET_PRIORITIES; the larger is served first */
+    uint8_t size_class;
+    struct event event; /* its arrival, where packets overtake each other */
     struct frame_layout layout;
-    int64_t due_ns;     /* when it should arrive at the far end */
-    /* Inside a switch: */
-    void *context;         /* the program's */
+    /* For a program's egress: */
     int64_t enqueued_ns;
     uint32_t enqueued_depth; /* bytes of its queue when it came */
-    uint32_t frame_bytes;  /* of the frame as it lies there */
-    uint32_t ingress;      /* number of the port by which it came in, or PACKET_NO_INGRESS */
-    uint16_t rid;          /* replication id */
-    _Alignas(16) uint8_t room[];
+    uint32_t frame_bytes; /* of the frame as it lies there */
+    uint16_t rid;         /* replication id */
+    _Alignas(CACHE_LINE) uint8_t room[];
 };
+
+_Static_assert(offsetof(struct packet, event) == CACHE_LINE, "a packet's first part fits a cache line");
 
 struct packet_list {
     struct packet *first;
@@ -63,11 +69,14 @@ struct packet_pool {
     struct packet *spare[PACKET_CLASSES];
     void *slabs;
     uint64_t bytes;
-    uint32_t headroom; /* of new packets */
+    uint32_t headroom; /* of new packets: whole cache lines, so that most headers lie in one */
 };
 
 void packet_pool_init(struct packet_pool *pool, struct eventq *events);
 void packet_pool_destroy(struct packet_pool *pool);
+
+/* Let new packets have at least so much headroom. */
+void packet_pool_need(struct packet_pool *pool, uint32_t headroom_bytes);
 
 /* A packet with room for `length` bytes, its length set; NULL: too long, or the pool is exhausted. */
 struct packet *packet_new(struct packet_pool *pool, size_t length);

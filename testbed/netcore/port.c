@@ -28,8 +28,7 @@ bool port_init(struct port *port, int fd, struct port_options options, struct pa
     *port = (struct port){.fd = fd, .options = options, .pool = pool, .spray_key = spray_key};
     if (fstat(fd, &about) != 0 || !S_ISSOCK(about.st_mode))
         return true;
-    if (pool->headroom < VIRTIO_HEADER_BYTES)
-        pool->headroom = VIRTIO_HEADER_BYTES;
+    packet_pool_need(pool, VIRTIO_HEADER_BYTES);
     return interface_init(&port->interface, fd);
 }
 

@@ -83,8 +83,7 @@ bool switch_swap(struct p4_switch *of)
     of->now = of->loaded;
     of->loaded = NULL;
     retire(of->now);
-    if (of->pool->headroom < of->now->program->headroom_bytes)
-        of->pool->headroom = of->now->program->headroom_bytes;
+    packet_pool_need(of->pool, of->now->program->headroom_bytes);
     return true;
 }
 
@@ -122,14 +121,29 @@ void switch_destroy(struct p4_switch *of)
 
 /* --- packets as the program sees them ------------------------------------------------------------------------------ */
 
-static struct p4_packet seen(const struct packet *packet)
+static struct p4_packet view_of(const struct packet *packet, uint32_t length)
 {
     return (struct p4_packet){
         .data = packet->frame,
-        .length = packet->frame_bytes,
+        .length = length,
         .headroom = (uint32_t)(packet->frame - packet->room),
         .context = packet->context,
     };
+}
+
+static struct p4_packet seen(const struct packet *packet)
+{
+    return view_of(packet, packet->frame_bytes);
+}
+
+/* Take over what the program made of a packet. */
+static inline void wrote(struct packet *packet, const struct p4_packet *view)
+{
+    packet->frame = view->data;
+    packet->length = view->length;
+    packet->flags |= PACKET_STALE;
+    if (packet->tail.bytes > view->kept)
+        packet->tail = (struct frame_tail){0};
 }
 
 /* Write the headers anew; false: an assert of the deparser failed. */
@@ -138,12 +152,15 @@ static bool deparse(const struct pipeline *by, struct packet *packet)
     struct p4_packet view = seen(packet);
     if (!by->program->deparse(by->instance, &view))
         return false;
-    packet->frame = view.data;
-    packet->length = packet->frame_bytes = view.length;
-    packet->flags |= PACKET_STALE;
-    if (packet->tail.bytes > view.kept)
-        packet->tail = (struct frame_tail){0};
+    wrote(packet, &view);
+    packet->frame_bytes = packet->length;
     return true;
+}
+
+/* The program's time. */
+static inline int64_t model_ns(const struct p4_switch *of, int64_t ns)
+{
+    return of->dilation == 1 ? ns : ns / of->dilation; /* a 64-bit division takes as long as a small program */
 }
 
 /* A packet that the program drops, or for which an assert failed. */
@@ -199,8 +216,7 @@ static void punt_one(struct p4_switch *of, struct packet *packet, int64_t now_ns
     struct switch_port port = {.of = of, .number = SWITCH_CPU_PORT};
     packet->enqueued_ns = now_ns;
     packet->enqueued_depth = 0;
-    packet = switch_leave(&port, packet, 0, now_ns);
-    if (!packet)
+    if (packet->context && !(packet = switch_leave(&port, packet, 0, now_ns)))
         return;
     if (records_keep(&of->punts, SWITCH_RECORDS, of->number, packet->ingress, packet->frame, packet->length))
         COUNT(of, packet, punted, 1);
@@ -223,10 +239,9 @@ static void punt(struct p4_switch *of, struct packet *packet, int64_t now_ns)
 }
 
 /* To the queue of a port. */
-static inline void enqueue(struct p4_switch *of, struct packet *packet, uint32_t number, uint16_t rid, int64_t now_ns)
+static inline void enqueue(struct p4_switch *of, struct packet *packet, uint32_t number, int64_t now_ns)
 {
     const struct switch_port *port = number < SWITCH_PORTS ? of->ports[number] : NULL;
-    packet->rid = rid;
     if (port && port->egress) {
         egress_send(port->egress, packet, now_ns);
     } else if (number == SWITCH_CPU_PORT) {
@@ -242,11 +257,14 @@ static void replicate(struct p4_switch *of, struct packet *packet, struct replic
 {
     for (uint32_t i = 0; i + 1 < list.count; i++) {
         struct packet *copy = copy_of(of, packet);
-        if (copy)
-            enqueue(of, copy, list.replicas[i].port, list.replicas[i].rid, now_ns);
+        if (!copy)
+            continue;
+        copy->rid = list.replicas[i].rid;
+        enqueue(of, copy, list.replicas[i].port, now_ns);
     }
     const struct replica *last = &list.replicas[list.count - 1];
-    enqueue(of, packet, last->port, last->rid, now_ns);
+    packet->rid = last->rid;
+    enqueue(of, packet, last->port, now_ns);
 }
 
 /* Send clones of a packet to where a session has them go. */
@@ -287,14 +305,15 @@ static inline void after_ingress(struct p4_switch *of, struct packet *packet, st
         if (!come_round(of, packet, now_ns))
             return;
         struct p4_packet view = seen(packet);
-        of->now->program->resubmit(of->now->instance, &view, now_ns / of->dilation, verdict);
+        of->now->program->resubmit(of->now->instance, &view, model_ns(of, now_ns), verdict);
     }
     if (verdict->length != packet->length)
         packet_layout(packet); /* while `length` is that of the frame as it lies there */
     packet->length = verdict->length;
     packet->priority = verdict->priority;
     if (verdict->fate == P4_UNICAST) {
-        enqueue(of, packet, verdict->port, 0, now_ns);
+        packet->rid = 0;
+        enqueue(of, packet, verdict->port, now_ns);
         return;
     }
     struct replica_list group = {0};
@@ -306,22 +325,46 @@ static inline void after_ingress(struct p4_switch *of, struct packet *packet, st
         drop(of, packet, verdict->fate == P4_FAILED);
 }
 
+/* All that a program does with a packet, before the queue. */
+static inline void forward(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns)
+{
+    const struct pipeline *by = of->now;
+    struct p4_verdict verdict;
+    struct p4_packet view = view_of(packet, packet->length);
+    bool marked = frame_congested(packet->frame, packet->length);
+    by->program->forward(by->instance, &view, port, model_ns(of, now_ns), &verdict);
+    if (verdict.fate != P4_UNICAST) {
+        drop(of, packet, verdict.fate == P4_FAILED);
+        return;
+    }
+    wrote(packet, &view);
+    packet->priority = verdict.priority;
+    if (!marked && frame_congested(packet->frame, packet->length))
+        packet->flags |= PACKET_MARKED;
+    enqueue(of, packet, verdict.port, now_ns);
+}
+
 /* Have the program see a packet for the first time, which has the headroom for it. */
 static void begin(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns)
 {
     const struct pipeline *by = of->now;
     if (packet->context)
         context_free(packet->context);
+    packet->context = NULL;
+    packet->ingress = (uint16_t)port;
+    if (by->program->forward) {
+        forward(of, port, packet, now_ns);
+        return;
+    }
     if (!(packet->context = context_take(&of->now->contexts))) {
         COUNT(of, packet, dropped_memory, 1);
         packet_free(of->pool, packet);
         return;
     }
     struct p4_verdict verdict;
-    packet->ingress = port;
     packet->frame_bytes = packet->length;
     struct p4_packet view = seen(packet);
-    by->program->ingress(by->instance, &view, port, now_ns / of->dilation, &verdict);
+    by->program->ingress(by->instance, &view, port, model_ns(of, now_ns), &verdict);
     after_ingress(of, packet, &verdict, now_ns);
 }
 
@@ -374,7 +417,7 @@ static void recirculate(struct p4_switch *of, struct packet *packet, int64_t now
     }
     struct p4_verdict verdict;
     struct p4_packet view = seen(settled);
-    of->now->program->recirculate(of->now->instance, &view, now_ns / of->dilation, &verdict);
+    of->now->program->recirculate(of->now->instance, &view, model_ns(of, now_ns), &verdict);
     after_ingress(of, settled, &verdict, now_ns);
 }
 
@@ -389,16 +432,14 @@ struct packet *switch_leave(void *owner, struct packet *packet, uint64_t deq_dep
 {
     const struct switch_port *port = owner;
     struct p4_switch *of = port->of;
-    if (!packet->context)
-        return packet; /* the fabric's own, or the control plane's: past the program */
     struct p4_departure departure = {
         .port = port->number,
         .rid = packet->rid,
-        .enq_timestamp_us = (uint32_t)(packet->enqueued_ns / of->dilation / US_NS),
+        .enq_timestamp_us = (uint32_t)(model_ns(of, packet->enqueued_ns) / US_NS),
         .enq_qdepth = told(of, packet->enqueued_depth),
-        .deq_timedelta_us = (uint32_t)((now_ns - packet->enqueued_ns) / of->dilation / US_NS),
+        .deq_timedelta_us = (uint32_t)(model_ns(of, now_ns - packet->enqueued_ns) / US_NS),
         .deq_qdepth = told(of, deq_depth),
-        .now_ns = now_ns / of->dilation,
+        .now_ns = model_ns(of, now_ns),
     };
     const struct pipeline *by = pipeline_of(packet);
     struct p4_verdict verdict;

@@ -98,7 +98,7 @@ void switch_inject(struct p4_switch *of, uint32_t port, struct packet *packet, i
 /* Send a packet to a port's queue, past the program. The port has a link. */
 void switch_send_out(struct switch_port *port, struct packet *packet, int64_t now_ns);
 
-/* What the egress of a `struct switch_port` calls when a packet leaves its queue. */
+/* What the egress of a `struct switch_port` calls when a packet with a context leaves its queue. */
 struct packet *switch_leave(void *port, struct packet *packet, uint64_t deq_depth, int64_t now_ns);
 
 #endif

@@ -883,14 +883,14 @@ static void test_the_measured_rate_is_that_of_back_to_back_packets(void)
     struct bench *bench = bench_new((struct link_parameters){.rate_bps = GBPS / 100, .queue_bytes = UNLIMITED}, 1, 1);
     struct packet packet = {.run = 1};
     for (int i = 0; i < 15; i++) { /* too few */
-        packet.run_bits += 8000;
+        packet.run_bytes += 1000;
         packet.due_ns = i * 800000;
         link_came_out(&bench->link, &packet, packet.due_ns + 1000);
     }
     CHECK(link_measured_bps(&bench->link) == 0);
     packet = (struct packet){.run = 2};
     for (int i = 0; i < 101; i++) {
-        packet.run_bits += 8000;
+        packet.run_bytes += 1000;
         packet.due_ns = i * 800000;
         link_came_out(&bench->link, &packet, packet.due_ns + 1000);
     }

@@ -4,6 +4,7 @@
  * values are closed forms: of rates, delays and sizes, of deficit round robin's bound, and of Choudhury and Hahne's steady state.
  */
 #include "buffer.h"
+#include "context.h"
 #include "core_test.h"
 
 #include <math.h>
@@ -42,6 +43,7 @@ struct host {
 struct star {
     struct eventq events;
     struct packet_pool pool;
+    struct context_pool contexts; /* of 0 bytes: packets have none */
     struct buffer buffer;
     struct host hosts[HOSTS];
 };
@@ -53,7 +55,7 @@ static void at_switch(void *receiver, struct packet *packet)
         packet_free(&host->star->pool, packet);
         return;
     }
-    packet->ingress = host->number;
+    packet->ingress = (uint16_t)host->number;
     egress_send(&host->star->hosts[packet->frame[TO_AT]].port, packet, packet->due_ns);
 }
 
@@ -123,6 +125,7 @@ static void star_free(struct star *star)
         free(star->hosts[i].seen);
     buffer_destroy(&star->buffer);
     packet_pool_destroy(&star->pool);
+    context_pool_destroy(&star->contexts);
     eventq_destroy(&star->events);
     free(star);
 }
@@ -160,7 +163,8 @@ static void send_up(struct star *star, unsigned from, unsigned to, unsigned prio
 static void send_down(struct star *star, unsigned from, unsigned to, unsigned priority, size_t bytes, uint32_t number, int64_t now_ns)
 {
     struct packet *packet = frame_of(star, from, to, priority, bytes, number);
-    packet->ingress = from < HOSTS ? from : PACKET_NO_INGRESS;
+    packet->ingress = from < HOSTS ? (uint16_t)from : PACKET_NO_INGRESS;
+    packet->context = star->contexts.bytes ? context_take(&star->contexts) : NULL;
     run_until(star, now_ns);
     egress_send(&star->hosts[to].port, packet, now_ns);
 }
@@ -265,6 +269,8 @@ static struct packet *owner_leave(void *of, struct packet *packet, uint64_t deq_
     owner->enqueued_depth[number] = packet->enqueued_depth;
     owner->deq_depth[number] = deq_depth;
     owner->left_ns[number] = now_ns;
+    context_free(packet->context);
+    packet->context = NULL;
     if (number == 2) { /* a program drops it */
         packet_free(&owner->star->pool, packet);
         return NULL;
@@ -281,6 +287,7 @@ static void test_the_owner_sees_depths_and_times_and_may_take_or_change_a_packet
     struct owner owner = {.star = star};
     host->port.leave = owner_leave;
     host->port.owner = &owner;
+    context_pool_init(&star->contexts, 1);
     for (uint32_t i = 0; i < 5; i++)
         send_down(star, HOSTS, 0, 0, FRAME, i, 1000 * i);
     run_until(star, INT64_MAX);

@@ -15,6 +15,29 @@ static void begin(struct p4_instance *s, struct context *c, const struct p4_pack
 }
 """
 
+_FORWARD = """
+/* Everything is inlined, so that the compiler keeps what it can of the context in registers. */
+__attribute__((flatten))
+static void forward(struct p4_instance *s, struct p4_packet *packet, uint32_t port, int64_t now_ns,
+                    struct p4_verdict *verdict)
+{
+    struct context context = {0}, *c = &context;
+    c->progress.now_ns = now_ns;
+    @set ingress_port port
+    @set ingress_global_timestamp c->progress.now_ns / 1000
+    @set packet_length packet->length
+    begin(s, c, packet, port);
+    @stop
+    ingress_control(c, s);
+    @stop
+    *verdict = (struct p4_verdict){.priority = @get(priority), .port = @get(egress_spec)};
+    if (@get(egress_spec) == DROP_PORT)
+        verdict->fate = P4_DROP;
+    else
+        verdict->fate = write_headers(s, c, packet) ? P4_UNICAST : P4_FAILED;
+}
+"""
+
 _INGRESS = """
 static void run_ingress(struct p4_instance *s, struct p4_packet *packet, uint32_t port, int64_t now_ns,
                         struct p4_verdict *verdict)
@@ -82,7 +105,8 @@ _STOP = """
     }
 """.strip()
 
-_AGAIN = """
+_AGAIN = "".join(
+    """
 static void @what(struct p4_instance *s, struct p4_packet *packet, int64_t now_ns, struct p4_verdict *verdict)
 {
     struct context *c = packet->context;
@@ -92,7 +116,9 @@ static void @what(struct p4_instance *s, struct p4_packet *packet, int64_t now_n
     @set instance_type @type
     run_ingress(s, packet, before.progress.port, now_ns, verdict);
 }
-"""
+""".replace("@what", what).replace("@type", kind)
+    for what, kind in (("resubmit", "INSTANCE_RESUBMITTED"), ("recirculate", "INSTANCE_RECIRCULATED"))
+)
 
 _EGRESS = """
 static void egress(struct p4_instance *s, struct p4_packet *packet, const struct p4_departure *departure,
@@ -121,6 +147,11 @@ static void egress(struct p4_instance *s, struct p4_packet *packet, const struct
         verdict->fate = c->progress.recirculate ? P4_RECIRCULATE : P4_SEND;
 }
 
+static bool deparse(struct p4_instance *s, struct p4_packet *packet)
+{
+    return write_headers(s, packet->context, packet);
+}
+
 static void clone_egress(struct p4_instance *s, const struct p4_packet *original, struct p4_packet *clone)
 {
     const struct context *from = original->context;
@@ -138,16 +169,23 @@ static void clone_egress(struct p4_instance *s, const struct p4_packet *original
 def entry_points(layout: Layout) -> list[str]:
     """The functions, in an order in which each is known before it is called."""
     verifies = verifies_checksums(layout)
-    begin = _BEGIN.replace("@verify", "verify_checksums(s, c, packet);" if verifies else "")
-    again = "".join(
-        _AGAIN.replace("@what", what).replace("@type", kind)
-        for what, kind in (("resubmit", "INSTANCE_RESUBMITTED"), ("recirculate", "INSTANCE_RECIRCULATED"))
-    )
-    lines = _preserve(layout)
-    template = (begin + _INGRESS + again + _EGRESS).replace("@stop", _STOP if layout.usage.asserts else "")
-    for line in template.splitlines():
+    template = _BEGIN.replace("@verify", "verify_checksums(s, c, packet);" if verifies else "")
+    if layout.usage.one_way:
+        template, others = template + _FORWARD, []
+    else:
+        template, others = template + _INGRESS + _AGAIN + _EGRESS, ["", *_digest_read(layout)]
+    lines = [] if layout.usage.one_way else _preserve(layout)
+    for line in template.replace("@stop", _STOP if layout.usage.asserts else "").splitlines():
         lines += _filled(layout, line)
-    return [*lines, "", *_digest_read(layout)]
+    return [*lines, *others]
+
+
+def entry_names(layout: Layout) -> tuple[str, ...]:
+    """Those of the functions that the ABI calls."""
+    if layout.usage.one_way:
+        return ("forward",)
+    again = ("resubmit", "recirculate")
+    return ("ingress", *again, "clone_ingress", "egress", "clone_egress", "deparse", "digest_read")
 
 
 def verifies_checksums(layout: Layout) -> bool:

@@ -92,6 +92,8 @@ class Expressions:
         (low, high), (other_low, other_high) = self.range(left), self.range(right)
         number = exact(min(low, other_low), max(high, other_high))
         a, b = self.number(left, number), self.number(right, number)
+        if number.bits == 64 and operator in ("==", "!="):
+            return f"{'!' * (operator == '!=')}equal({a}, {b})"
         return f"(wide_compare({a}, {b}) {operator} 0)" if number.wide else f"({a} {operator} {b})"
 
     def _is_header(self, term: Term) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from testbed.dataplane.bmv2json import Program
 from testbed.dataplane.native.calculations import calculation
 from testbed.dataplane.native.controls import ControlFunction
-from testbed.dataplane.native.entry_points import digest_bytes, entry_points, verifies_checksums
+from testbed.dataplane.native.entry_points import digest_bytes, entry_names, entry_points, verifies_checksums
 from testbed.dataplane.native.expressions import Expressions
 from testbed.dataplane.native.layout import Layout
 from testbed.dataplane.native.names import Scope, bare, comment, string
@@ -147,6 +147,8 @@ class _Generator:
             if statements.exits:
                 exiting.add(action.id)
         for pipeline in self._program.pipelines.values():
+            if pipeline.name == "egress" and self._layout.usage.one_way:
+                continue  # empty, and nothing calls it
             control = ControlFunction(self._layout, pipeline, self._tables, names, frozenset(exiting))
             lines += control.lines()
             self._dereferenced |= control.dereferenced
@@ -267,14 +269,7 @@ class _Generator:
             ),
             "    .create = create,",
             "    .destroy = instance_destroy,",
-            "    .ingress = ingress,",
-            "    .resubmit = resubmit,",
-            "    .recirculate = recirculate,",
-            "    .clone_ingress = clone_ingress,",
-            "    .egress = egress,",
-            "    .clone_egress = clone_egress,",
-            "    .deparse = deparse,",
-            "    .digest_read = digest_read,",
+            *(f"    .{name} = {name}," for name in entry_names(self._layout)),
             f"    .digest_bytes = {digest_bytes(self._layout)},",
             "    CONTROL_FUNCTIONS,",
             "};",

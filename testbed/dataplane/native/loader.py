@@ -62,7 +62,7 @@ class ProgramTable(ctypes.Structure):
         ("destroy", c_void_p),
         *(
             (name, c_void_p)
-            for name in ("ingress", "resubmit", "recirculate", "clone_ingress", "egress", "clone_egress")
+            for name in ("forward", "ingress", "resubmit", "recirculate", "clone_ingress", "egress", "clone_egress")
         ),
         ("deparse", c_void_p),
         ("digest_read", c_void_p),

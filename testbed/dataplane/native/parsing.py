@@ -217,14 +217,14 @@ class ParserFunction:
 
 
 def deparser_function(layout: Layout, statements: Statements, has_updates: bool) -> list[str]:
-    """`static bool deparse(s, packet)`: checksums, the valid headers in front of what was not parsed, the limit.
+    """`static bool write_headers(s, c, packet)`: checksums, valid headers in front of what was not parsed, the limit.
 
     Where the valid headers are those that were parsed, all in place, only fields that may have changed are written.
     """
     program = layout.program
     places = [layout.place(name) for name in program.deparser_order]
     parsed = [place for place in places if layout.parsed(place.type)]
-    lines = ["    struct context *c = packet->context;", "    (void)s;"]
+    lines = ["    (void)s;"]
     lines += steps(program.deparser_primitives, statements)
     lines += ["    update_checksums(s, c, packet);"] if has_updates else []
     lines.append("    uint32_t size = 0;")
@@ -263,4 +263,5 @@ def deparser_function(layout: Layout, statements: Statements, has_updates: bool)
         "    }",
         "    return true;",
     ]
-    return ["static bool deparse(struct p4_instance *s, struct p4_packet *packet)", "{", *lines, "}", ""]
+    head = "static bool write_headers(struct p4_instance *s, struct context *c, struct p4_packet *packet)"
+    return [head, "{", *lines, "}", ""]

@@ -11,6 +11,13 @@ from dataclasses import dataclass, fields, is_dataclass
 from testbed.dataplane.bmv2json import Field, HeaderType, Key, Primitive, Program, Term
 
 _RUNTIME = ("egress_spec", "mcast_grp", "priority")  # standard metadata that decides on a packet's fate
+_WAYS = (  # that a packet takes besides the one to a port
+    "clone_ingress_pkt_to_egress",
+    "clone_egress_pkt_to_egress",
+    "resubmit",
+    "recirculate",
+    "generate_digest",
+)
 _WRITTEN = {  # the argument that a primitive writes to
     "assign": 0,
     "set": 0,
@@ -31,6 +38,7 @@ class Usage:
     written: frozenset[tuple[str, str]]
     checksums: frozenset[str]  # calculations that nothing but checksums makes: the packet is at hand
     asserts: bool  # before the deparser
+    one_way: bool  # nothing is left to do after ingress but to write the headers, and a packet goes one way, once
 
     def keeps(self, header_type: HeaderType, field: Field) -> bool:
         """Whether the field is kept as a native word."""
@@ -69,7 +77,23 @@ def usage_of(program: Program) -> Usage:
     used = written | {t.value for t in terms if t.kind == "field"} | {c.target for c in program.checksums}
     used |= {place for name in _RUNTIME if (place := program.standard(name))}
     asserts = any(p.op in ("assert", "assume") for p in _primitives((program.parser, program.actions)))
-    return Usage(frozenset(whole), _typed(program, used), _typed(program, written), checksums, asserts)
+    one_way = _one_way(program, written)
+    return Usage(frozenset(whole), _typed(program, used), _typed(program, written), checksums, asserts, one_way)
+
+
+def _one_way(program: Program, written: set[tuple[str, str]]) -> bool:
+    """Whether egress is empty, nothing after it asks for what only it knows, and no packet is copied or comes again."""
+    asked = {t.value[0] for t in _terms((program.deparser_primitives, program.checksums)) if t.kind == "field"}
+    summed = (t for c in program.checksums for t in program.calculations[c.calculation].inputs)
+    asked |= {t.value[0] for t in summed if t.kind == "field"}
+    standard = program.standard("egress_spec")
+    primitives = _primitives((program.parser, program.actions, program.deparser_primitives))
+    return (
+        program.pipelines["egress"].start is None
+        and (standard is None or standard[0] not in asked)
+        and program.standard("mcast_grp") not in written
+        and not any(p.op in _WAYS for p in primitives)
+    )
 
 
 def _typed(program: Program, places: set[tuple[str, str]]) -> frozenset[tuple[str, str]]:

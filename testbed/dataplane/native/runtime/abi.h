@@ -17,6 +17,11 @@
  *                                   P4_SEND        deparse, send
  *                                   P4_RECIRCULATE deparse, recirculate, whose verdict is handled as ingress's is
  *
+ * A program whose egress is empty and which makes no copies does all of it at once, before the queue, and without a context:
+ *
+ *     forward ─ verdict ─── fate:    P4_UNICAST     queue, then send at verdict.port
+ *                                    P4_DROP, P4_FAILED
+ *
  * Clones are made before the fate is carried out. No call allocates; ingress and egress leave the packet's bytes as they are.
  */
 #ifndef P4_ABI_H
@@ -26,7 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define P4_ABI_VERSION 4
+#define P4_ABI_VERSION 5
 #define P4_CONTEXT_ALIGNMENT 16
 
 struct p4_instance;
@@ -37,7 +42,7 @@ struct p4_packet {
     uint32_t length;
     uint32_t headroom;
     void *context; /* `context_bytes`, aligned: headers and metadata, carried from ingress to egress */
-    uint32_t kept; /* set by `deparse`: bytes at the frame's end that are the ones it had there when it came; 0 if it was cut */
+    uint32_t kept; /* set by `deparse` and `forward`: bytes at the frame's end that are those that it came with; 0: it was cut */
 };
 
 /* P4_FAILED: an assert or assume did not hold, so that the packet was left at once; it is dropped. */
@@ -122,7 +127,10 @@ struct p4_program {
     struct p4_instance *(*create)(const struct p4_host *host); /* NULL: no memory */
     void (*destroy)(struct p4_instance *instance);
 
-    /* Timestamps in metadata are `now_ns` / 1000. */
+    /* The way of a packet at once; NULL: in steps, by the functions after this one, which are NULL otherwise. Timestamps in
+     * metadata are `now_ns` / 1000. */
+    void (*forward)(struct p4_instance *instance, struct p4_packet *packet, uint32_t port, int64_t now_ns,
+                    struct p4_verdict *verdict);
     void (*ingress)(struct p4_instance *instance, struct p4_packet *packet, uint32_t port, int64_t now_ns,
                     struct p4_verdict *verdict);
     void (*resubmit)(struct p4_instance *instance, struct p4_packet *packet, int64_t now_ns, struct p4_verdict *verdict);

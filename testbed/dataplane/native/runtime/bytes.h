@@ -168,6 +168,13 @@ static inline void store_bits128(uint8_t *bytes, unsigned offset, unsigned width
 }
 
 /* Shifts by any count. */
+/* A function, since compilers join comparisons of fields that lie side by side: into one load of more than was stored at once,
+ * for which the processor has to wait, and for which the fields have to be in memory. */
+static inline bool equal(uint64_t a, uint64_t b)
+{
+    return a == b;
+}
+
 static inline uint64_t shl64(uint64_t value, uint64_t count)
 {
     return count < 64 ? value << count : 0;

@@ -101,6 +101,10 @@ uint64_t trials_bench(const struct p4_program *program, struct p4_instance *inst
                                        program->headroom_bytes, contexts + i % RING * context_bytes, 0};
             struct p4_verdict verdict;
             memcpy(packet.data, frame->data, frame->length);
+            if (program->forward) {
+                program->forward(instance, &packet, frame->port, (int64_t)i, &verdict);
+                continue;
+            }
             program->ingress(instance, &packet, frame->port, (int64_t)i, &verdict);
             struct p4_departure departure = {.now_ns = (int64_t)i};
             if (verdict.fate == P4_UNICAST)

@@ -5,7 +5,8 @@ the name.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -302,6 +303,7 @@ class Program:
         return None
 
 
+MOST_BITS = 1 << 19  # of a field: more than any packet has
 _GROUPS = ("standard_metadata", "intrinsic_metadata", "queueing_metadata")
 
 
@@ -311,17 +313,33 @@ def read_json(path: Path) -> Program:
         document = json.loads(path.read_text())
     except OSError as error:
         raise JsonError(f"{path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise JsonError(f"{path}: not JSON: {error}") from error
     return program_of(document, path.stem)
 
 
 def program_of(document: Json, name: str) -> Program:
     """The program in a BMv2 JSON document. Raises `JsonError`."""
-    try:
+    with as_known(name):
         return _Reader(document).program(name)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise JsonError(f"{name}: not BMv2 JSON as this target knows it ({type(error).__name__}: {error})") from error
+
+
+@contextmanager
+def as_known(what: str) -> Iterator[None]:
+    """Raise `JsonError` for what turns out not to be made as BMv2 JSON is: what a name stands for is not there, say."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        told = f"{type(error).__name__}: {error}"
+        raise JsonError(f"{what}: not BMv2 JSON as this target knows it ({told[:200]})") from error
+
+
+def _bits(value: object) -> int:
+    """A width."""
+    bits = int(str(value))
+    if not 0 <= bits <= MOST_BITS:
+        raise JsonError(f"a width of {bits} bits: it is from 0 to {MOST_BITS}")
+    return bits
 
 
 class _Reader:
@@ -378,7 +396,7 @@ class _Reader:
             counters=tuple(_counter(c) for c in d.get("counter_arrays", ())),
             meters=tuple(_meter(m) for m in d.get("meter_arrays", ())),
             value_sets=tuple(
-                ValueSet(v["name"], int(v["compressed_bitwidth"]), int(v.get("max_size", 1024)))
+                ValueSet(v["name"], _bits(v["compressed_bitwidth"]), int(v.get("max_size", 1024)))
                 for v in d.get("parse_vsets", ())
             ),
             field_lists={f["id"]: tuple(term(e) for e in f["elements"]) for f in d.get("field_lists", ())},
@@ -392,9 +410,9 @@ def _header_type(document: Json) -> HeaderType:
     for name, bits, *rest in document["fields"]:
         if bits == "*":
             fixed = sum(f[1] for f in document["fields"] if f[1] != "*")
-            fields.append(Field(name, 8 * int(document["max_length"]) - fixed, varbit=True))
+            fields.append(Field(name, _bits(8 * int(document["max_length"]) - fixed), varbit=True))
         else:
-            fields.append(Field(name, int(bits), bool(rest and rest[0])))
+            fields.append(Field(name, _bits(bits), bool(rest and rest[0])))
     return HeaderType(document["name"], tuple(fields))
 
 
@@ -413,7 +431,7 @@ def term(document: Json) -> Term:
         left, right, condition = (_side(value.get(key)) for key in ("left", "right", "cond"))
         return Term("expression", None, value["op"], left, right, condition)
     if kind == "hexstr":
-        return Term(kind, number(value), bits=int(document.get("bitwidth") or 4 * len(value.partition("x")[2])))
+        return Term(kind, number(value), bits=_bits(document.get("bitwidth") or 4 * len(value.partition("x")[2])))
     if kind in ("field", "lookahead", "stack_field", "union_stack_field"):
         return Term(kind, tuple(value))
     if kind == "parameters_vector":
@@ -451,7 +469,7 @@ def _action(document: Json) -> Action:
     return Action(
         document["id"],
         document["name"],
-        tuple((p["name"], int(p["bitwidth"])) for p in document["runtime_data"]),
+        tuple((p["name"], _bits(p["bitwidth"])) for p in document["runtime_data"]),
         tuple(_primitive(p) for p in document["primitives"]),
     )
 
@@ -563,7 +581,7 @@ def _checksum(document: Json) -> Checksum:
 
 
 def _register(document: Json) -> Array:
-    return Array(document["name"], int(document["size"]), int(document["bitwidth"]), source=_source(document))
+    return Array(document["name"], int(document["size"]), _bits(document["bitwidth"]), source=_source(document))
 
 
 def _counter(document: Json) -> Array:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.bmv2json import Program, as_known
 from testbed.dataplane.native.calculations import calculation
 from testbed.dataplane.native.controls import ControlFunction
 from testbed.dataplane.native.entry_points import digest_bytes, entry_names, entry_points, verifies_checksums
@@ -19,7 +19,8 @@ from testbed.dataplane.native.wire import emitter, extractor
 
 def generate(program: Program) -> str:
     """The C source of a program. Raises `JsonError` where it uses what the native target does not have."""
-    return _Generator(program).source()
+    with as_known(program.name):
+        return _Generator(program).source()
 
 
 class _Generator:
@@ -142,7 +143,8 @@ class _Generator:
         exiting, lines = set(), []
         for action in self._program.actions.values():
             statements = self._statements([bits for _, bits in action.parameters])
-            lines += action_function(action, names[action.id], statements)
+            with as_known(f"{self._program.name}: action {action.name}"):
+                lines += action_function(action, names[action.id], statements)
             self._dereferenced |= statements.expressions.dereferenced
             if statements.exits:
                 exiting.add(action.id)
@@ -150,13 +152,15 @@ class _Generator:
             if pipeline.name == "egress" and self._layout.usage.one_way:
                 continue  # empty, and nothing calls it
             control = ControlFunction(self._layout, pipeline, self._tables, names, frozenset(exiting))
-            lines += control.lines()
+            with as_known(f"{self._program.name}: {pipeline.name}"):
+                lines += control.lines()
             self._dereferenced |= control.dereferenced
         return lines
 
     def _parser_and_deparser(self) -> list[str]:
         parser = self._statements(frame="frame")
-        lines = ParserFunction(self._layout, parser).lines()
+        with as_known(f"{self._program.name}: parser"):
+            lines = ParserFunction(self._layout, parser).lines()
         verify, update = self._checksums(verify=True), self._checksums(verify=False)
         deparser = self._statements(leave="return false;")
         lines += [*verify, *update, *deparser_function(self._layout, deparser, bool(update))]

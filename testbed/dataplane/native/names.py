@@ -42,7 +42,8 @@ class Scope:
 
 def comment(text: str) -> str:
     """A C comment that the text cannot end."""
-    return f"/* {' '.join(text.split()).replace('*/', '* /').replace('/*', '/ *')} */"
+    plain = " ".join(text.encode(errors="replace").decode().split())
+    return f"/* {plain.replace('*/', '* /').replace('/*', '/ *')} */"
 
 
 def bare(code: str) -> str:

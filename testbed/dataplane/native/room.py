@@ -14,7 +14,7 @@ _COUNT_BYTES, _METER_BYTES, _WIDE_BYTES = 16, 64, 264  # struct p4_count, struct
 def check_room(program: Program) -> None:
     """Raise `JsonError` for an array or a table that is too large."""
     for what, array, cell_bytes in _arrays(program):
-        if array.size * cell_bytes > MOST_BYTES:
+        if not 0 <= array.size * cell_bytes <= MOST_BYTES:
             most = MOST_BYTES // cell_bytes
             raise JsonError(
                 f"{_place(array.source)}the {what} {array.name} has {array.size} elements: the native target"
@@ -23,7 +23,7 @@ def check_room(program: Program) -> None:
     places = {table.name: _place(table.source) for table in program.tables}
     sized: tuple[Table | Profile | ValueSet, ...] = (*program.tables, *program.profiles, *program.value_sets)
     for each in sized:
-        if each.max_size > MOST_ENTRIES:
+        if not 0 <= each.max_size <= MOST_ENTRIES:
             raise JsonError(
                 f"{places.get(each.name, '')}{each.name} is for {each.max_size} entries: the native target has at most"
                 f" {MOST_ENTRIES}"

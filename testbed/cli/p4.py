@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     p4.command("build")(build)
     p4.command("test")(run_test)
     p4.command("run")(run_switch)
+    p4.command("swap")(swap)
     app.add_typer(p4, name="p4")
 
 
@@ -75,6 +76,33 @@ def run_test(
     if not report.passed:
         raise RunFailed(f"{stf}: {len(report.failures)} failed, {report.held} held")
     typer.echo(f"{stf}: {report.held} held")
+
+
+def swap(
+    switch: Annotated[str, typer.Argument(metavar="SWITCH", help="A native switch of a network that is up, e.g. s0.")],
+    program: Annotated[str, typer.Argument(metavar="PROG", help="A program, its BMv2 JSON, or a name in p4/.")],
+    entries: Annotated[
+        Path | None, typer.Option("--entries", metavar="FILE.stf", help="What its tables hold beside the routes.")
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep-registers", help="Carry over registers of the same name, width and size.")
+    ] = False,
+    run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Which network, if several.")] = None,
+) -> None:
+    """Exchange a switch's program while packets flow; it has the routes, and is tried out, before it takes over."""
+    from testbed.cli._networks import chosen
+    from testbed.dataplane.entries import path_of as entries_path
+    from testbed.dataplane.programs import path_of
+    from testbed.emulation.keeper import swap_program
+    from testbed.units import format_duration
+
+    file = str(entries_path(str(entries))) if entries is not None else None
+    state = chosen(run_id, also_runs=False)
+    swapped = swap_program(state, switch, str(path_of(program).resolve()), file, keep=keep)
+    typer.echo(f"{switch} runs {Path(program).stem}; it took no packet in for {format_duration(swapped.blackout_ns)}")
+    for what, names in (("kept", swapped.kept), ("begun anew", swapped.reset)):
+        if names:
+            typer.echo(f"registers {what}: {', '.join(names)}")
 
 
 def _run_folder(

@@ -60,6 +60,7 @@ class Forwarding:
         self._routes: dict[str, _Route] = {}
         self._groups: dict[tuple[int, ...], _Group] = {}
         self._dropped = 0  # by routes that are gone
+        self._before: Mapping[str, Traffic] = {}  # what the programs before this one did
         for name, keys in _KEYS.items():
             self._check_table(name, keys)
 
@@ -109,6 +110,12 @@ class Forwarding:
             self._control.remove(ROUTES, held.handle)
             self._release(held.entry.ports)
 
+    def become(self, other: "Forwarding") -> None:
+        """Stand for another from now on, on another program, whose counts go on from these."""
+        before = self.traffic()
+        self._control, self._routes, self._groups = other._control, other._routes, other._groups
+        self._dropped, self._before = other._dropped, before
+
     @property
     def salted(self) -> bool:
         """Whether the program chooses among ports by a salted hash; else it has a way of its own."""
@@ -128,6 +135,14 @@ class Forwarding:
 
         Misses are known where the program has the counter `drops` of routing.p4; they have no bytes.
         """
+        counts = self._counts()
+        for prefix, earlier in self._before.items():
+            now = counts.get(prefix, Traffic(0, 0, 0))
+            sums = (getattr(now, name) + getattr(earlier, name) for name in ("packets", "bytes", "dropped"))
+            counts[prefix] = Traffic(*sums)
+        return counts
+
+    def _counts(self) -> dict[str, Traffic]:
         counts = {}
         for prefix, route in self._routes.items():
             packets, bytes_ = self._control.entry_count(ROUTES, route.handle)

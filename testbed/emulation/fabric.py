@@ -58,6 +58,7 @@ class FabricProcess:
             self._links[link.index] = self._fabric.add_link(source, target, link.index)
             self._set_link(link.index, link.parameters)
         self._fabric.set_job(config.job_udp_port, *config.job_tcp_ports)
+        self._fabric.set_job_hosts([(int(IPv4Address(ip)), job) for ip, job in config.job_hosts])
         self._native.set_up()
 
     def start(self) -> None:
@@ -133,10 +134,12 @@ class FabricProcess:
             os.kill(os.getpid(), signal.SIGTERM)  # without packets there is no run
             raise
 
-    def _counters(self, _request: Message) -> dict[str, Any]:
+    def _counters(self, request: Message) -> dict[str, Any]:
         dropped = self._ring_drops()
         links = []
-        for link, (everything, job, gauges) in zip(self.config.links, self._fabric.counters(), strict=True):
+        for link, (everything, job, gauges) in zip(
+            self.config.links, self._fabric.counters(request["job"]), strict=True
+        ):
             known: dict[str, int | None] = dict(gauges)
             known["measured_bps"] = gauges["measured_bps"] or None
             for late in ("late_p50_ns", "late_p99_ns"):
@@ -163,8 +166,8 @@ class FabricProcess:
     def _transit(self, _request: Message) -> dict[str, Any]:
         return {"transit": self._fabric.transit()}
 
-    def _in_flight(self, _request: Message) -> dict[str, Any]:
-        counters = self._fabric.counters()
+    def _in_flight(self, request: Message) -> dict[str, Any]:
+        counters = self._fabric.counters(request["job"])
         return {"all": sum(link[0]["in_flight"] for link in counters), "job": sum(k[1]["in_flight"] for k in counters)}
 
     def _change_link(self, request: Message) -> dict[str, Any]:
@@ -188,8 +191,12 @@ class FabricProcess:
         self._native.cable_changed(cable, up=up)
         return {}
 
-    def _switches_counted(self, _request: Message) -> dict[str, Any]:
-        return {"switches": self._native.counters()}
+    def _switches_counted(self, request: Message) -> dict[str, Any]:
+        return {"switches": self._native.counters(request["job"])}
+
+    def _swap(self, request: Message) -> dict[str, Any]:
+        new = SwitchConfig.from_json(request["new"])
+        return {"swapped": asdict(self._native.swap(new, keep_registers=request["keep_registers"]))}
 
     def _pauses(self, _request: Message) -> dict[str, Any]:
         indices = [link.index for link in self.config.links]
@@ -230,6 +237,7 @@ class FabricProcess:
         "link-up": _link_up,
         "switches": _switches_counted,
         "pauses": _pauses,
+        "swap": _swap,
         "waiting": _waiting,
         "entries": _entries,
         "capture-start": _capture_start,
@@ -250,7 +258,9 @@ def serve(process: FabricProcess, channel: Channel) -> None:
             request = channel.receive(IDLE_WAIT_S)
             try:
                 channel.answer(request, **process.answer(request))
-            except (KeyError, TypeError, ValueError, OverflowError, OSError, RuntimeError, TestbedError) as error:
+            except TestbedError as error:
+                channel.answer(request, error=error.message)
+            except (KeyError, TypeError, ValueError, OverflowError, OSError, RuntimeError) as error:
                 channel.answer(request, error=f"{request['op']}: {type(error).__name__}: {error}")
             if request["op"] == "quit":
                 return

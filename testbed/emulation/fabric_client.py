@@ -82,6 +82,7 @@ class FabricConfig:
     OpenFlow controller listens that tells them; None: they follow the plan.
     nic_priorities: hosts' NICs have a queue for each eight DSCPs, as the programs give packets priorities.
     segmentation: `auto` lets super-packets cross the kernel at hosts where it can; `off` sends packet by packet.
+    job_hosts: address -> number of its job, which packets then are of; without them there is one job.
     spray: frames for a switch get a random nibble in their source MAC. realtime: move packets under SCHED_FIFO where
     that is allowed, without which other work makes packets milliseconds late.
     """
@@ -98,6 +99,7 @@ class FabricConfig:
     realtime: bool = True
     job_udp_port: int = ROCE_PORT
     job_tcp_ports: tuple[int, int] = TCP_JOB_PORTS
+    job_hosts: tuple[tuple[str, int], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -200,6 +202,19 @@ class SwitchCounters:
 
 
 @dataclass(frozen=True, slots=True)
+class Swapped:
+    """A program that took over at a switch, which in the meantime, the blackout, took no packet in (real time).
+
+    kept, reset: the registers of the new program that hold what the old one's did, and those that begin anew.
+    """
+
+    switch: str
+    blackout_ns: int
+    kept: tuple[str, ...]
+    reset: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FabricClient:
     """Requests to a fabric process over its channel. Every method raises RunFailed if it is gone or refuses."""
 
@@ -213,9 +228,9 @@ class FabricClient:
             raise RunFailed(f"the fabric could not be set up: {message.get('reason', message)}")
         return bool(message["segmentation"])
 
-    def counters(self) -> tuple[LinkCounters, ...]:
-        """All links, in the order of the configuration."""
-        return tuple(_link_counters(entry) for entry in self._ask("counters")["links"])
+    def counters(self, job: int | None = None) -> tuple[LinkCounters, ...]:
+        """All links, in the order of the configuration; `job`: of that one's packets, else of all jobs'."""
+        return tuple(_link_counters(entry) for entry in self._ask("counters", job=job)["links"])
 
     def mark(self) -> None:
         """Forget highest queues, measured rates and lateness."""
@@ -226,9 +241,9 @@ class FabricClient:
         percentiles = self._ask("transit")["transit"]
         return None if percentiles is None else (percentiles[0], percentiles[1])
 
-    def in_flight(self) -> tuple[int, int]:
-        """Packets inside the fabric now: (all, the job's)."""
-        answer = self._ask("in-flight")
+    def in_flight(self, job: int | None = None) -> tuple[int, int]:
+        """Packets inside the fabric now: (all, the job's, or all jobs')."""
+        answer = self._ask("in-flight", job=job)
         return answer["all"], answer["job"]
 
     def set_link(self, index: int, parameters: LinkParameters) -> None:
@@ -242,8 +257,8 @@ class FabricClient:
     def link_up(self, cable: int) -> None:
         self._ask("link-up", cable=cable)
 
-    def switches(self) -> tuple[SwitchCounters, ...]:
-        """The native switches' counters, in the order of the configuration."""
+    def switches(self, job: int | None = None) -> tuple[SwitchCounters, ...]:
+        """The native switches' counters, in the order of the configuration; `job` as for `counters`."""
         return tuple(
             SwitchCounters(
                 entry["name"],
@@ -251,8 +266,13 @@ class FabricClient:
                 {prefix: Traffic(**each) for prefix, each in entry["routes"].items()},
                 tuple(Counted(*each) for each in entry["counted"]),
             )
-            for entry in self._ask("switches")["switches"]
+            for entry in self._ask("switches", job=job)["switches"]
         )
+
+    def swap(self, new: SwitchConfig, *, keep_registers: bool) -> Swapped:
+        """Exchange the program of the switch that `new` names, while packets move."""
+        answer = self._ask("swap", new=asdict(new), keep_registers=keep_registers)["swapped"]
+        return Swapped(answer["switch"], answer["blackout_ns"], tuple(answer["kept"]), tuple(answer["reset"]))
 
     def pauses(self) -> tuple[Pause, ...]:
         """What PFC keeps from being served now."""

@@ -47,17 +47,23 @@ def fabric_config(
             if plan.drivers[link.cable] == "netcore"
         ),
         switches=tuple(
-            _switch(name, switch, programs[switch.program], derive(plan.spec.seed, "switch", name))
+            switch_config(name, switch, programs[switch.program], derive(plan.spec.seed, "switch", name))
             for name, switch in native.items()
         ),
         plan=str(plan_file) if native else None,
         controller=controller if native else None,
         nic_priorities=any(program.sets_priority for program in programs.values()),
+        job_hosts=tuple(
+            (plan.addresses[host].ip, number)
+            for number, job in enumerate(plan.jobs if len(plan.jobs) > 1 else ())
+            for host in job.placement
+        ),
         spray=plan.spec.routing.kind == "spray" and not native,
     )
 
 
-def _switch(name: str, switch: NativeSwitch, program: CompiledProgram, seed: int) -> SwitchConfig:
+def switch_config(name: str, switch: NativeSwitch, program: CompiledProgram, seed: int) -> SwitchConfig:
+    """What the fabric is told of a native switch; `seed`: of its program's random draws."""
     buffer, pfc = switch.buffer, switch.pfc
     mask = sum(1 << priority for priority in pfc.priorities) if pfc else 0
     return SwitchConfig(
@@ -98,8 +104,8 @@ class FabricDriver:
     def link_up(self, cable: int) -> None:
         self.client.link_up(cable)
 
-    def counters(self) -> Mapping[int, LinkCounters]:
-        return {each.index: _flat(each) for each in self.client.counters()}
+    def counters(self, job: int | None = None) -> Mapping[int, LinkCounters]:
+        return {each.index: _flat(each) for each in self.client.counters(job)}
 
     def unmodelled_drops(self) -> Mapping[str, int]:
         """Packets lost at the fabric's edges, where no link of the plan loses any."""

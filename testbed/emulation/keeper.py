@@ -15,13 +15,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from testbed.emulation.network import EmulatedNetwork, SetupTimes
+from testbed.emulation.fabric_client import Swapped
+from testbed.emulation.network import CONTROL, EmulatedNetwork, SetupTimes
 from testbed.emulation.state import ROOT, ProcessKey, RunState
 from testbed.errors import Interrupted, MachineLacks, RunFailed, TestbedError
 from testbed.plan.model import Plan
+from testbed.run.channel import Channel, Message
 
 _TICK_S = 0.1
 _DOWN_S = 60.0
+_SWAP_S = 120.0  # a program that has to be compiled first
+_OPERATOR = "operator"  # how who asks says hello
 _DIED = '{"error": "the process that holds the network died", "hint": "run `testbed clean`", "status": 1}'
 
 
@@ -46,6 +50,21 @@ def bring_up(plan: Plan, *, root: Path = ROOT) -> tuple[RunState, SetupTimes]:
         kind = MachineLacks if answer["status"] == MachineLacks.exit_status else RunFailed
         raise kind(answer["error"], hint=answer.get("hint", ""))
     return RunState.load(root / answer["run_id"]), SetupTimes(**answer["times"])
+
+
+def swap_program(state: RunState, switch: str, program: str, entries: str | None, *, keep: bool) -> Swapped:
+    """Have the process that holds a network exchange a switch's program; raises RunFailed with the reason if not."""
+    try:
+        channel = Channel.connect(state.directory / CONTROL, role=_OPERATOR)
+    except OSError as error:
+        raise RunFailed(f"network {state.run_id} does not answer: {error.strerror}", hint="testbed status") from error
+    channel.name = f"network {state.run_id}"
+    try:
+        asked = {"op": "swap", "switch": switch, "program": program, "entries": entries, "keep": keep}
+        answer = channel.request(asked, _SWAP_S)["swapped"]
+    finally:
+        channel.close()
+    return Swapped(answer["switch"], answer["blackout_ns"], tuple(answer["kept"]), tuple(answer["reset"]))
 
 
 def bring_down(state: RunState) -> None:
@@ -94,8 +113,10 @@ def _hold(plan: Plan, root: Path, report: int) -> int:
         times = network.start()
         tell(run_id=state.run_id, times=asdict(times))
         while True:
-            for _ in network.hub.wait(_TICK_S):
-                pass  # nobody asks, but a child must not be held up by a full socket
+            network.hub.accept(0.0)  # who asks for something, as `testbed p4 swap` does
+            for channel, messages in network.hub.wait(_TICK_S):
+                for message in messages if channel.hello["hello"] == _OPERATOR else ():
+                    _serve(network, channel, message)
     except Interrupted:
         pass
     except TestbedError as error:
@@ -108,6 +129,18 @@ def _hold(plan: Plan, root: Path, report: int) -> int:
     else:
         state.remove()
     return status
+
+
+def _serve(network: EmulatedNetwork, channel: Channel, request: Message) -> None:
+    """Carry a request of an operator's out."""
+    try:
+        swapped = network.swap(
+            request["switch"], request["program"], request["entries"], keep_registers=request["keep"]
+        )
+    except TestbedError as error:
+        channel.answer(request, error=" ".join(filter(None, (error.message, error.hint and f"({error.hint})"))))
+    else:
+        channel.answer(request, swapped=asdict(swapped))
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

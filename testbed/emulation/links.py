@@ -86,8 +86,8 @@ class LinkDriver(Protocol):
     def link_up(self, cable: int) -> None:
         """Mend a cable."""
 
-    def counters(self) -> Mapping[int, LinkCounters]:
-        """Counters by link index."""
+    def counters(self, job: int | None = None) -> Mapping[int, LinkCounters]:
+        """Counters by link index; job packets are those of job number `job`, or of all jobs."""
 
 
 def interface(node: str, port: int) -> str:

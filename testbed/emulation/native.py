@@ -7,6 +7,7 @@ the very rule that the controller follows (`controller/routes.py`). With one, Op
 import ctypes
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -22,8 +23,9 @@ from testbed.dataplane.forwarding import Forwarding
 from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.loader import ProgramTable, load_program
 from testbed.dataplane.stf_runner import Configuration
-from testbed.emulation.fabric_client import FabricConfig, FabricLink, SwitchConfig
+from testbed.emulation.fabric_client import FabricConfig, FabricLink, Swapped, SwitchConfig
 from testbed.emulation.sums import SumsHere, summed_jobs
+from testbed.emulation.swap import Deferred, carry_registers, check_routes
 from testbed.netcore import Fabric
 from testbed.openflow import Agents, AgentSwitch, Port, PortCounters
 from testbed.resources import shared_folder
@@ -79,8 +81,6 @@ class NativeSwitches:
         self._down: set[int] = set()
         self._agents: Agents | None = None
         self._switches = {switch.name: self._made(switch) for switch in config.switches}
-        if config.switches:
-            assert config.plan is not None
         numbers = {link.index: number for number, link in enumerate(config.links)}
         self._ports = {  # switch -> port -> the fabric's numbers of the links from it and to it
             name: {
@@ -88,6 +88,8 @@ class NativeSwitches:
             }
             for name in self._switches
         }
+        if config.switches:
+            assert config.plan is not None
             self._routes = read_routes(Path(config.plan))
             self._summed = summed_jobs(Path(config.plan))
 
@@ -146,10 +148,36 @@ class NativeSwitches:
                 self._follow_plan()
             self._report("links", down=sorted(self._down), foreseen=self._routes.foresaw(self._down))
 
-    def counters(self) -> list[dict[str, Any]]:
+    def swap(self, new: SwitchConfig, *, keep_registers: bool) -> Swapped:
+        """Exchange the program of the switch that `new` names, with the routes that it has now.
+
+        Raises TestbedError, and the old program stays, if the new one lacks the tables or forwards otherwise.
+        """
+        switch = self._switches[new.name]
+        _, functions, program = self._load(new)
+        with self._alone:  # the routes stay as they are meanwhile
+            twin, _, _ = self._filled(switch, new, program, functions)  # what is tried out counts and remembers
+            check_routes(switch.native, new.name, twin.entries)
+            forwarding, deferred, entries = self._filled(switch, new, program, functions)
+            self._fabric.hold()
+            try:
+                began_ns = time.monotonic_ns()
+                registers: tuple[list[str], list[str]] = [], [array.name for array in program.registers]
+                if keep_registers:
+                    registers = carry_registers(switch.program, switch.native.control, program, deferred.control)
+                switch.forwarding.become(forwarding)
+                switch.native.swap()
+                deferred.carry_out(switch.native)
+                blackout_ns = time.monotonic_ns() - began_ns
+            finally:
+                self._fabric.release()
+        switch.config, switch.program, switch.entries = new, program, entries
+        return Swapped(new.name, blackout_ns, *map(tuple, registers))
+
+    def counters(self, job: int | None) -> list[dict[str, Any]]:
         """Each switch's name, its packets' counts, those of its routes by prefix, and what its program counted.
 
-        What programs had to say since the last call goes to the log.
+        Of jobs' packets those of `job`, or of all jobs. What programs had to say since the last call goes to the log.
         """
         if not self._switches:
             return []
@@ -160,7 +188,7 @@ class NativeSwitches:
             return [
                 {
                     "name": name,
-                    "packets": self._fabric.switch_counters(switch.native.number),
+                    "packets": self._fabric.switch_counters(switch.native.number, job),
                     "routes": {prefix: asdict(traffic) for prefix, traffic in switch.forwarding.traffic().items()},
                     "counted": [*_counted(switch), *switch.sums.counted()],
                 }
@@ -217,11 +245,25 @@ class NativeSwitches:
     # --------------------------------------------------------------------------------------------------------------
 
     def _made(self, config: SwitchConfig) -> _Switch:
-        if config.object not in self._loaded:
-            self._loaded[config.object] = (*load_program(Path(config.object)), read_json(Path(config.json)))
-        _, functions, program = self._loaded[config.object]
+        _, functions, program = self._load(config)
         native = ConfigurableSwitch(self._fabric, program, functions, seed=config.seed, dilation=self._config.dilation)
         return _Switch(config, program, native, Forwarding(native.control, config.name))
+
+    def _load(self, config: SwitchConfig) -> tuple[ctypes.CDLL, ProgramTable, Program]:
+        if config.object not in self._loaded:
+            self._loaded[config.object] = (*load_program(Path(config.object)), read_json(Path(config.json)))
+        return self._loaded[config.object]
+
+    def _filled(
+        self, switch: _Switch, new: SwitchConfig, program: Program, functions: ProgramTable
+    ) -> tuple[Forwarding, Deferred, Configuration | None]:
+        """A loaded instance of a program for a switch, with its present routes and new entries."""
+        control = switch.native.load(program, functions, seed=new.seed)
+        deferred = Deferred(control)
+        forwarding = Forwarding(control, switch.config.name)
+        forwarding.set_salt(self._routes.salts[switch.config.name])
+        forwarding.replace(switch.forwarding.entries.values())
+        return forwarding, deferred, carry_out(path_of(new.entries), deferred) if new.entries is not None else None
 
     def _follow_plan(self) -> None:
         """Have on every switch what should be there while these cables are down."""

@@ -19,21 +19,24 @@ from testbed.emulation.bmv2 import Bmv2Switches
 from testbed.emulation.descriptors import closing_side_by_side
 from testbed.emulation.drops import host_drops as drops_at_hosts
 from testbed.emulation.drops import packet_socket_drops
-from testbed.emulation.fabric_client import FabricClient, Pause, SwitchCounters
-from testbed.emulation.fabric_driver import FabricDriver, fabric_config, start_fabric
+from testbed.emulation.fabric_client import FabricClient, Pause, Swapped, SwitchCounters
+from testbed.emulation.fabric_driver import FabricDriver, fabric_config, start_fabric, switch_config
 from testbed.emulation.links import LinkCounters, LinkDriver
 from testbed.emulation.mininet_network import PlannedMininet
-from testbed.emulation.programs import compile_programs
+from testbed.emulation.programs import CompiledProgram, compile_programs
 from testbed.emulation.state import RunState
 from testbed.emulation.switches import OpenVSwitch
 from testbed.emulation.tc import TcDriver
-from testbed.errors import RunFailed, TestbedError
-from testbed.plan.model import Plan
+from testbed.errors import RunFailed, TestbedError, UsageError
+from testbed.plan.model import NativeSwitch, Plan
 from testbed.plan.serial import to_json
 from testbed.resources import shared_folder
 from testbed.run.channel import Channel, Hub
+from testbed.streams import derive
+from testbed.suggest import did_you_mean
 from testbed.topology.graph import LinkParameters
 
+CONTROL = "control.sock"  # in the state's directory: where the run's children connect
 _CONTROLLER = "127.0.0.1", 6653  # IANA's port for OpenFlow
 _CHILD_START_S = 60.0  # an emulated machine takes a quarter of that over its imports
 _INSTALL_S = 30.0
@@ -81,6 +84,7 @@ class EmulatedNetwork:
         self._controller: processes.Child | None = None
         self._fabric: processes.Child | None = None
         self._times: dict[str, float] = {}
+        self._programs: dict[str, CompiledProgram] = {}
         self._heard: dict[tuple[str, str | None], Channel] = {}
 
     def __enter__(self) -> "EmulatedNetwork":
@@ -123,15 +127,17 @@ class EmulatedNetwork:
         self._plan_file.write_text(json.dumps(to_json(self.plan)))
         with self._step("programs_s", "compiling the switch programs"):
             native, bmv2 = self.plan.switching.native, self.plan.switching.bmv2
-            asked = (switch.program for switch in (native or bmv2).values())
+            asked = [switch.program for switch in (native or bmv2).values()]
+            asked += [fault.program for fault in self.plan.spec.faults if fault.program is not None]
             programs = compile_programs(asked, self.state.directory / "programs", native=bool(native))
+            self._programs = dict(programs)
         scheduling.go_first(self.plan.datapath)
         with self._step("namespaces_s", "making the namespaces"):
             names = (self.outer, *(self.netns(host) for host in self.plan.graph.hosts))
             self.state.add_namespaces(names)
             namespaces.create(names)
         with self._step("daemons_s", "starting the controller, the fabric and Open vSwitch"):
-            self._hub = Hub(self.state.directory / "control.sock")
+            self._hub = Hub(self.state.directory / CONTROL)
             if self._app is not None:
                 self._controller = self._start_controller(self._app)
             if "netcore" in self.plan.drivers:
@@ -197,6 +203,15 @@ class EmulatedNetwork:
             if switches is not None:
                 switches.check()
 
+    def cause(self, failure: TestbedError) -> TestbedError:
+        """What a failure comes from: the fabric's end, of which tools see but that devices are gone; else itself."""
+        if self._fabric is not None and self._fabric.name not in failure.message:
+            try:
+                self._fabric.check_ending()
+            except RunFailed as death:
+                return death
+        return failure
+
     def set_link(self, index: int, parameters: LinkParameters) -> None:
         """Change a directed link (by its index in the graph) while packets flow; model time."""
         self._tc.set_link(index, parameters)
@@ -215,16 +230,43 @@ class EmulatedNetwork:
         if self._bmv2 is not None:
             self._bmv2.cable_changed(cable, up=True)
 
-    def link_counters(self) -> Mapping[int, LinkCounters]:
-        """Counters of all directed links by index, real time."""
-        drivers: list[LinkDriver] = [self._tc, *([self._links] if self._links else [])]
-        return {index: counters for driver in drivers for index, counters in driver.counters().items()}
+    def swap(
+        self,
+        switch: str,
+        program: str,
+        entries: str | None = None,
+        *,
+        keep_registers: bool = False,
+        foreseen: bool = False,
+    ) -> Swapped:
+        """Exchange a native switch's program while packets flow; raises TestbedError, and the old one stays.
 
-    def switch_counters(self) -> tuple[SwitchCounters, ...]:
+        program, entries: as in `testbed.plan.model.NativeSwitch`. foreseen: by a fault of the spec, so that it was
+        compiled with the others; else it is compiled now, as its file is now.
+        """
+        if switch not in self.plan.switching.native:
+            kind = self.plan.switching.kind if switch in self.plan.graph.switches else None
+            raise UsageError(
+                f"{switch} is a switch of kind {kind}" if kind else f"there is no switch {switch!r} in this network",
+                hint="programs are exchanged on native switches"
+                if kind
+                else did_you_mean(switch, self.plan.graph.switches),
+            )
+        compiled = self._programs[program] if foreseen else self._compiled_now(program)
+        seed = derive(self.plan.spec.seed, "switch", switch, program)
+        new = switch_config(switch, NativeSwitch(program, "strict", None, None, 0, entries), compiled, seed)
+        return self.fabric.swap(new, keep_registers=keep_registers)
+
+    def link_counters(self, job: int | None = None) -> Mapping[int, LinkCounters]:
+        """Counters of all directed links by index, real time; job packets are those of one job, or of all."""
+        drivers: list[LinkDriver] = [self._tc, *([self._links] if self._links else [])]
+        return {index: counters for driver in drivers for index, counters in driver.counters(job).items()}
+
+    def switch_counters(self, job: int | None = None) -> tuple[SwitchCounters, ...]:
         """Counters of the switches that run programs, of which a network with Open vSwitch has none."""
         if self._bmv2 is not None:
             return self._bmv2.counters()
-        return self._links.client.switches() if self._links is not None else ()
+        return self._links.client.switches(job) if self._links is not None else ()
 
     def pauses(self) -> tuple[Pause, ...]:
         """What PFC keeps from being served now."""
@@ -235,10 +277,10 @@ class EmulatedNetwork:
         if self._links is not None:
             self._links.client.mark()
 
-    def in_flight(self) -> int:
-        """The job's packets that are inside links now."""
+    def in_flight(self, job: int | None = None) -> int:
+        """The packets of a job, or of all jobs, that are inside links now."""
         within_tc = sum(counters.job_in_flight for counters in self._tc.counters().values())
-        return within_tc + (self._links.client.in_flight()[1] if self._links is not None else 0)
+        return within_tc + (self._links.client.in_flight(job)[1] if self._links is not None else 0)
 
     def read_back(self) -> list[str]:
         """Where links and hosts' ports are shaped otherwise than asked."""
@@ -272,6 +314,10 @@ class EmulatedNetwork:
     def fabric(self) -> FabricClient:
         """The fabric; raises RunFailed if this network has none."""
         return self._in_fabric.client
+
+    def _compiled_now(self, program: str) -> CompiledProgram:
+        folder = self.state.directory / f"programs-{time.monotonic_ns()}"
+        return compile_programs([program], folder, native=True)[program]
 
     @property
     def _in_fabric(self) -> FabricDriver:
@@ -330,8 +376,9 @@ class EmulatedNetwork:
         began = time.monotonic()
         try:
             yield
-        except TestbedError as error:
+        except TestbedError as failure:
+            error = self.cause(failure)
             error.args = (f"while {what}: {error.message}",)
             error.message = error.args[0]
-            raise
+            raise error from failure.__cause__
         self._times[name] = time.monotonic() - began

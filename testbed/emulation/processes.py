@@ -17,7 +17,7 @@ from pathlib import Path
 
 from testbed.emulation import namespaces
 from testbed.emulation.commands import environment
-from testbed.emulation.state import RunState
+from testbed.emulation.state import RunState, exiting
 from testbed.errors import MachineLacks, RunFailed
 
 _POLL_S = 0.002
@@ -51,6 +51,13 @@ class Child:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-_TAIL_LINES:])
         except OSError:
             return ""
+
+    def check_ending(self) -> None:
+        """As `check`, also if it is just ending: others may have seen that what it held is gone."""
+        if exiting(self.pid):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_KILLED_S)
+        self.check()
 
     def check(self) -> None:
         """Raise RunFailed, with the end of its log, if it has ended."""

@@ -23,6 +23,7 @@ from testbed.errors import MachineLacks, RunFailed
 ROOT = Path("/run/testbed")
 RunKind = Literal["run", "up"]
 
+_EXITING = 0x4  # of a process's flags: PF_EXITING (Linux, include/linux/sched.h)
 _ID_ALPHABET = string.ascii_lowercase + string.digits
 _ID = re.compile(r"[a-z0-9]{6}")
 _UNBORN = re.compile(r"\.([a-z0-9]{6})\.(\d+)\.(\d+)")
@@ -48,6 +49,12 @@ class ProcessKey:
         """Whether this very process exists and is more than a zombie."""
         fields = _stat(self.pid)
         return fields is not None and int(fields[19]) == self.start_ticks and fields[0] not in "ZX"
+
+
+def exiting(pid: int) -> bool:
+    """Whether a process is on its way out, or gone: the kernel takes away what it holds before it can be waited for."""
+    fields = _stat(pid)
+    return fields is None or bool(int(fields[6]) & _EXITING)
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -136,7 +136,7 @@ class TcDriver:
     def link_up(self, cable: int) -> None:
         self._set_ends(cable, "up")
 
-    def counters(self) -> Mapping[int, LinkCounters]:
+    def counters(self, job: int | None = None) -> Mapping[int, LinkCounters]:  # noqa: ARG002 - it tells none apart
         """By index of a link that tc carries; from the root of each device, which counts what its inner queues drop."""
         qdiscs = self._qdiscs(self._carried)
         counters = {}

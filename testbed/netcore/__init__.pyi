@@ -191,6 +191,11 @@ class Fabric:
         program must stay loaded as long as the fabric lives. Raises ValueError as add_switch does, MemoryError.
         """
 
+    def probe_program(self, switch: int, port: int, frame: bytes) -> int | None:
+        """The port to which the loaded program would send a frame that came by `port`, which goes nowhere; None: to none,
+        or to several. The instance counts and remembers it. Raises RuntimeError if none is loaded, MemoryError.
+        """
+
     def swap_program(self, switch: int) -> None:
         """Have the loaded instance in force. Raises RuntimeError if none is loaded.
 
@@ -272,14 +277,14 @@ class Fabric:
         pfc_sent (pause and resume frames).
         """
 
+    def link_counts(self, link: int) -> dict[str, int]:
+        """The counts of all packets of one link, as `counters` has them."""
+
     def pauses(self) -> list[tuple[int, int, int, int]]:
         """What PFC keeps from being served now: (link, priority, for how many ns without a break, bytes waiting)."""
 
     def mark(self) -> None:
         """Forget lateness, measured rates and highest queues, so that the next `counters` tells of what follows."""
-    def link_counts(self, link: int) -> dict[str, int]:
-        """The counts of all packets of one link, as `counters` has them."""
-
 
     def transit(self) -> tuple[int, int] | None:
         """How long packets were inside switches since the last `mark`, in real ns: (p50, p99); None: no packet was."""

@@ -570,6 +570,7 @@ static PyMethodDef methods[] = {
     {"switch_instance", py_switch_instance, METH_O, NULL},
     {"load_program", KEYWORDS(py_load_program), NULL},
     {"swap_program", py_swap_program, METH_O, NULL},
+    {"probe_program", KEYWORDS(py_probe_program), NULL},
     {"add_switch_port", KEYWORDS(py_add_switch_port), NULL},
     {"configure_switch", KEYWORDS(py_configure_switch), NULL},
     {"set_group", KEYWORDS(py_set_group), NULL},

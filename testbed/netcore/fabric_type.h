@@ -31,6 +31,7 @@ PyObject *py_add_switch(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_switch_instance(PyObject *self, PyObject *argument);
 PyObject *py_load_program(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_swap_program(PyObject *self, PyObject *argument);
+PyObject *py_probe_program(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_add_switch_port(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_configure_switch(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_set_group(PyObject *self, PyObject *args, PyObject *keywords);

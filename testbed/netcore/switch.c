@@ -75,6 +75,23 @@ bool switch_load(struct p4_switch *of, const struct p4_program *program, uint64_
     return (of->loaded = pipeline_new(of, program, seed));
 }
 
+bool switch_probe(struct p4_switch *of, uint32_t port, const uint8_t *frame, size_t length, int64_t now_ns,
+                  struct p4_verdict *verdict)
+{
+    struct pipeline *loaded = of->loaded;
+    size_t headroom = loaded->program->headroom_bytes;
+    uint8_t *room = malloc(headroom + length + 1);
+    void *context = room ? context_take(&loaded->contexts) : NULL;
+    if (context) {
+        memcpy(room + headroom, frame, length);
+        struct p4_packet view = {room + headroom, (uint32_t)length, (uint32_t)headroom, context, 0};
+        loaded->program->ingress(loaded->instance, &view, port, now_ns / of->dilation, verdict);
+        context_free(context);
+    }
+    free(room);
+    return context;
+}
+
 bool switch_swap(struct p4_switch *of)
 {
     if (!of->loaded)

@@ -83,6 +83,10 @@ void switch_destroy(struct p4_switch *of);
 /* Make an instance of another program, in place of one that was loaded before; it is `of->loaded`. False: no memory. */
 bool switch_load(struct p4_switch *of, const struct p4_program *program, uint64_t seed);
 
+/* What the loaded instance's ingress says of a frame that comes by a port; it goes nowhere. False: no memory. One is loaded. */
+bool switch_probe(struct p4_switch *of, uint32_t port, const uint8_t *frame, size_t length, int64_t now_ns,
+                  struct p4_verdict *verdict);
+
 /* Have the loaded instance in force. False: none is loaded. */
 bool switch_swap(struct p4_switch *of);
 

@@ -97,6 +97,27 @@ PyObject *py_swap_program(PyObject *self, PyObject *argument)
     return swapping.done ? Py_NewRef(Py_None) : PyErr_Format(PyExc_RuntimeError, "no program is loaded");
 }
 
+PyObject *py_probe_program(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"switch", "port", "frame", NULL};
+    Py_ssize_t index;
+    unsigned int port;
+    Py_buffer frame;
+    struct p4_verdict verdict;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "nIy*:probe_program", names, &index, &port, &frame))
+        return NULL;
+    struct p4_switch *of = switch_at(fabric_of(self), index);
+    PyObject *result = NULL;
+    if (of && !of->loaded)
+        PyErr_Format(PyExc_RuntimeError, "no program is loaded");
+    else if (of && !switch_probe(of, port, frame.buf, (size_t)frame.len, fabric_now_ns(fabric_of(self)), &verdict))
+        PyErr_NoMemory();
+    else if (of)
+        result = verdict.fate == P4_UNICAST ? PyLong_FromUnsignedLong(verdict.port) : Py_NewRef(Py_None);
+    PyBuffer_Release(&frame);
+    return result;
+}
+
 PyObject *py_add_switch_port(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"switch", "number", NULL};

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.errors import UsageError
-from testbed.plan.model import Capabilities, Prediction, SwitchingKind
+from testbed.plan.model import Capabilities, Carried, Prediction, SwitchingKind
 from testbed.spec.model import MOST_DILATION, FaultSpec, Spec, TrafficSpec, WorkloadSpec
 from testbed.topology.graph import Graph
 from testbed.units import format_duration

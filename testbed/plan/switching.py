@@ -13,7 +13,8 @@ _CONTROLLER = "ecmp"
 
 def switching_of(spec: Spec, graph: Graph, capabilities: Capabilities) -> Switching:
     """Who forwards, on this machine; raises SelectError."""
-    kind = _kind(spec.switches, graph, capabilities)
+    swaps = any(fault.kind == "swap-program" for fault in spec.faults)
+    kind = _kind(spec.switches, swaps, graph, capabilities)
     named = spec.switches.controller
     controller = named or (None if spec.switches.kind in ("native", "bmv2") else _CONTROLLER)
     if kind == "ovs":
@@ -27,11 +28,11 @@ def switching_of(spec: Spec, graph: Graph, capabilities: Capabilities) -> Switch
     return Switching(kind, controller, {name: _native(each, program) for name, each in keys.items()})
 
 
-def _kind(switches: SwitchesSpec, graph: Graph, capabilities: Capabilities) -> SwitchingKind:
+def _kind(switches: SwitchesSpec, swaps: bool, graph: Graph, capabilities: Capabilities) -> SwitchingKind:
     """`auto`: native where the spec asks for what only these have; else Open vSwitch where the kernel forwards."""
     if switches.kind != "auto":
         return switches.kind
-    if switches.overrides or any(getattr(switches, key) is not None for key in KEYS):
+    if swaps or switches.overrides or any(getattr(switches, key) is not None for key in KEYS):
         return "native"
     ports = max(len(graph.links_from(name)) for name in graph.switches)
     return "ovs" if capabilities.datapath == "kernel" or not capabilities.native or ports > MOST_PORTS else "native"

@@ -135,6 +135,17 @@ class RateEntry(Part):
     expected_bps: int
 
 
+class SwapEntry(Part):
+    """A program that took another's place at a switch; in `blackout_ns` that took no packet in."""
+
+    at_ns: int
+    switch: str
+    program: str
+    blackout_ns: int
+    kept: tuple[str, ...] = Field(description="registers that hold what the old program's did")
+    reset: tuple[str, ...] = Field(description="registers that began anew")
+
+
 class Result(Part):
     """One run. `status` says whether it ended as planned, `failure` why not, `verdict` whether to believe it."""
 
@@ -179,6 +190,7 @@ class Result(Part):
     background: Background | None = None
     rtt: tuple[RttEntry, ...] = ()
     rates: tuple[RateEntry, ...] = ()
+    swaps: tuple[SwapEntry, ...] = ()
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> str:

@@ -100,6 +100,7 @@ def make_result(
         background=_background(samples.links, plan) if plan else None,
         rtt=tuple(model.RttEntry(**asdict(probe)) for probe in samples.evidence.rtt),
         rates=tuple(model.RateEntry(**asdict(probe)) for probe in samples.evidence.rates),
+        swaps=tuple(model.SwapEntry(**asdict(swap)) for swap in samples.swaps),
         notes=samples.evidence.notes,
     )
 

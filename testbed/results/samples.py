@@ -150,6 +150,22 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class SwapSample:
+    """A program that took another's place at a switch while packets moved.
+
+    blackout_ns: for how long the switch took no packet in. kept, reset: the registers of the new program that hold what
+    the old one's did, and those that began anew.
+    """
+
+    at_ns: int  # as asked
+    switch: str
+    program: str
+    blackout_ns: int
+    kept: tuple[str, ...]
+    reset: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Samples:
     """One run's raw material. `failure` says why `status` is not ok."""
 
@@ -165,3 +181,4 @@ class Samples:
     wall_s: float
     setup_s: float
     teardown_s: float
+    swaps: tuple[SwapSample, ...] = ()

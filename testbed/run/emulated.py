@@ -57,6 +57,7 @@ class EmulatedRun:
         self._iterations: Iterations | None = None
         self._generator: Channel | None = None
         self._probes = Probes()
+        self._faults: FaultTimeline | None = None
         self._tally = Tally()
         self._books: Books | None = None
         self._setup_s = 0.0
@@ -73,7 +74,7 @@ class EmulatedRun:
             except Interrupted as interrupt:
                 status, error = "interrupted", interrupt
             except TestbedError as failure:
-                status, error = "failed", failure
+                status, error = "failed", self._network.cause(failure)
             except BaseException:
                 self._take_down()
                 raise
@@ -101,6 +102,7 @@ class EmulatedRun:
             wall_s=ended - began,
             setup_s=self._setup_s,
             teardown_s=ended - down,
+            swaps=tuple(self._faults.swaps) if self._faults else (),
         )
         return samples, error
 
@@ -121,6 +123,7 @@ class EmulatedRun:
         workload = plan.spec.workload
         assert workload is not None
         faults = FaultTimeline(timeline(plan), self._network, conductor, self._directory.event)
+        self._faults = faults
         self._iterations = Iterations(
             conductor,
             workload,

@@ -5,8 +5,11 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import PurePath
 
 from testbed.emulation.network import EmulatedNetwork
+from testbed.results.samples import SwapSample
 from testbed.run.conductor import Conductor
 from testbed.stress.draws import TimedFault
 
@@ -27,6 +30,7 @@ class FaultTimeline:
         self._network = network
         self._conductor = conductor
         self._record = record
+        self.swaps: list[SwapSample] = []
         self._zero_ns: int | None = None
         self._dilation = network.plan.dilation
 
@@ -63,9 +67,22 @@ class FaultTimeline:
         elif fault.kind == "link-up":
             for cable in fault.cables:
                 self._network.link_up(cable)
-        else:
+        elif fault.kind == "link-set":
             for index, parameters in fault.parameters.items():
                 self._network.set_link(index, parameters)
+        else:
+            for switch in fault.switches:
+                self._swap(switch, fault)
+
+    def _swap(self, switch: str, fault: TimedFault) -> None:
+        swapped = self._network.swap(
+            switch, fault.program, fault.entries, keep_registers=fault.keep_registers, foreseen=True
+        )
+        blackout_ns = swapped.blackout_ns // self._dilation
+        program = PurePath(fault.program).stem
+        sample = SwapSample(fault.at_ns, switch, program, blackout_ns, swapped.kept, swapped.reset)
+        self.swaps.append(sample)
+        self._record("swap", **asdict(sample))
 
     def _places(self, fault: TimedFault) -> list[str]:
         links = self._network.plan.graph.links
@@ -73,4 +90,5 @@ class FaultTimeline:
             *(f"rank {rank}" for rank in fault.workers),
             *(links[2 * cable].name.replace(">", "-") for cable in fault.cables),
             *(links[index].name for index in fault.parameters),
+            *fault.switches,
         ]

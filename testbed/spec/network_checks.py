@@ -44,6 +44,7 @@ FAULTS = {
     "kill": FaultKeys(("worker", "at")),
     "link-down": FaultKeys(("select", "at"), (), ("for",)),
     "link-set": FaultKeys(("select", "at"), _LINK_KEYS, ("for", *_LINK_KEYS)),
+    "swap-program": FaultKeys(("select", "at", "program"), (), ("entries", "registers")),
 }
 TRAFFIC = {"constant": ("rate", ("size", "every")), "incast": ("size", ("rate",))}
 
@@ -284,7 +285,7 @@ def _check_fault(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None
         add((*path, "for"), "lasts no time")
     if fault.at_ns is not None and fault.at_ns < 0:
         add((*path, "at"), _NOT_BEFORE)
-    if fault.select is not None:
+    if fault.select is not None and fault.kind != "swap-program":
         _check_change(net, path, fault, net.select((*path, "select"), fault.select))
     _check_workers(net, (*path, "worker"), fault)
     _check_link(net, path, fault)

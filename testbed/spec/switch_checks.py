@@ -15,7 +15,7 @@ from testbed.errors import TestbedError
 from testbed.spec.document import Step
 from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
-from testbed.spec.model import PRIORITIES, BufferSpec, PfcSpec, SchedulerSpec, Spec, SwitchesSpec, SwitchKeys
+from testbed.spec.model import PRIORITIES, BufferSpec, FaultSpec, PfcSpec, SchedulerSpec, Spec, SwitchesSpec, SwitchKeys
 from testbed.spec.network_checks import MTU_BYTES, Network
 from testbed.suggest import closest
 from testbed.topology.graph import Graph
@@ -84,6 +84,22 @@ def check_switches(net: Network) -> None:
     runs_programs = switches.kind != "ovs" and not undecided
     if net.graph is not None and runs_programs and not findings.incomplete("switches"):
         _check_together(net, net.graph, _settle(net, net.graph, selected))
+    for index, fault in enumerate(net.spec.faults):
+        if fault.kind == "swap-program":
+            _check_swap(net, ("faults", index), fault)
+
+
+def _check_swap(net: Network, path: Path, fault: FaultSpec) -> None:
+    """What is wrong with the exchange of a program, whatever else is with faults."""
+    kind = net.spec.switches.kind
+    if kind not in ("native", "auto") and not net.findings.incomplete("switches"):
+        net.findings.add((*path, "kind"), f"programs are exchanged on native switches, and these are {kind}")
+    if fault.select is not None:
+        net.select_switches((*path, "select"), fault.select)
+    if fault.program is not None:
+        _check_program(net.findings, (*path, "program"), fault.program)
+    if fault.entries is not None:
+        _check_entries_file(net.findings, (*path, "entries"), fault.entries)
 
 
 def _check_controller(switches: SwitchesSpec, findings: Findings) -> None:

@@ -11,15 +11,14 @@ NEVER_KEYS = {"faults.mtu": "cannot change while packets flow: an MTU is set und
 UNBUILT_VALUES: dict[str, tuple[str, ...]] = {
     "engine": ("simulation",),
     "topology.kind": ("bcube", "dcell", "wdm-ring", "circuit", "ramp", "edge-cloud"),
-    "transport.kind": ("irn", "srnic", "falcon", "ubt", "optinic", "dlcp", "dblp", "aggregation"),
+    "transport.kind": ("irn", "srnic", "falcon", "ubt", "optinic", "dlcp", "dblp"),
     "transport.congestion": ("timely", "swift", "dctcp", "nscc"),
     "transport.congestion.kind": ("timely", "swift", "dctcp", "nscc"),
     "workload.kind": ("training", "trace"),
     "workload.algorithm": (
         "double-tree", "bruck", "swing", "tar", "tar-2d", "trivance", "stragglar", "optree",
-        "ramp", "coded-reduce", "in-network",
+        "ramp", "coded-reduce",
     ),
-    "faults.kind": ("swap-program",),
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from testbed.spec.model import FaultSpec, TrafficSpec
 from testbed.streams import derive
 from testbed.topology.graph import Graph, LinkParameters
 from testbed.topology.links import changes
-from testbed.topology.select import select, select_cables
+from testbed.topology.select import select, select_cables, select_switches
 from testbed.wire.ethernet import UDP_WIRE_BYTES
 
 _DRAWS = 1 << 64  # derive() gives 64 bits
@@ -25,10 +25,14 @@ class TimedFault:
     """Something that happens once, `at_ns` after the release of the first measured iteration."""
 
     at_ns: int
-    kind: Literal["kill", "link-down", "link-up", "link-set"]
+    kind: Literal["kill", "link-down", "link-up", "link-set", "swap-program"]
     workers: tuple[int, ...] = ()  # kill; the jobs' ranks numbered through
     cables: tuple[int, ...] = ()  # link-down, link-up
     parameters: Mapping[int, LinkParameters] = field(default_factory=dict)  # link-set: by directed link, all of them
+    switches: tuple[str, ...] = ()  # swap-program
+    program: str = ""
+    entries: str | None = None
+    keep_registers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ def timeline(plan: Plan) -> tuple[TimedFault, ...]:
     kills = [
         TimedFault(fault.at_ns or 0, "kill", workers=_struck(fault, plan)) for fault in faults if fault.kind == "kill"
     ]
-    timed = [*kills, *_downs(faults, plan.graph), *_sets(faults, plan.graph)]
+    timed = [*kills, *_downs(faults, plan.graph), *_sets(faults, plan.graph), *_swaps(faults, plan.graph)]
     return tuple(sorted(timed, key=lambda fault: fault.at_ns))
 
 
@@ -143,6 +147,21 @@ def _downs(faults: Sequence[FaultSpec], graph: Graph) -> list[TimedFault]:
                 together.setdefault((at_ns, "link-down" if change == 1 else "link-up"), []).append(cable)
             down += change
     return [TimedFault(at_ns, kind, cables=tuple(sorted(cables))) for (at_ns, kind), cables in together.items()]
+
+
+def _swaps(faults: Sequence[FaultSpec], graph: Graph) -> list[TimedFault]:
+    return [
+        TimedFault(
+            fault.at_ns or 0,
+            "swap-program",
+            switches=select_switches(graph, fault.select or ()),
+            program=fault.program or "",
+            entries=fault.entries,
+            keep_registers=fault.registers == "keep",
+        )
+        for fault in faults
+        if fault.kind == "swap-program"
+    ]
 
 
 def _sets(faults: Sequence[FaultSpec], graph: Graph) -> list[TimedFault]:

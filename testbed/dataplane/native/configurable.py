@@ -56,6 +56,10 @@ class ConfigurableSwitch:
         self._loaded = Control(program, functions, instance)
         return self._loaded
 
+    def probe(self, port: int, frame: bytes) -> int | None:
+        """The port to which the loaded instance would send a frame that came by `port`; None: none, or several."""
+        return self._fabric.probe_program(self.number, port, frame)
+
     def swap(self) -> None:
         """Have the loaded instance in force, without the groups and sessions of the one before."""
         assert self._loaded is not None

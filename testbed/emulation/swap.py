@@ -1,0 +1,101 @@
+"""What the exchange of a native switch's program takes: the new one is filled and tried out before it takes over.
+
+Packets stand still only while registers are carried over and the two change places: the blackout. What waits in queues
+then leaves by the old program's egress, and what comes goes to the new one.
+"""
+
+import ipaddress
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+
+from testbed.dataplane.bmv2json import Array, Program
+from testbed.dataplane.native.configurable import ConfigurableSwitch
+from testbed.dataplane.native.control import Control
+from testbed.dataplane.stf_runner import Configurable
+from testbed.errors import RunFailed
+from testbed.routing.model import Entry
+from testbed.wire.ethernet import IPV4_BYTES, UDP_BYTES
+
+_NOBODY = ipaddress.IPv4Address("10.255.255.254")
+_PROBE_PORT, _UDP, _TTL = 4792, 17, 64  # the port of a run's other probes, which no program takes for the job's
+
+
+class Deferred:
+    """A switch whose tables are filled now, and whose groups and sessions are set once it is there."""
+
+    def __init__(self, control: Control) -> None:
+        self.control = control
+        self._groups: dict[int, Sequence[tuple[int, int]]] = {}
+        self._sessions: dict[int, dict[str, int | None]] = {}
+
+    def set_group(self, group: int, replicas: Sequence[tuple[int, int]]) -> None:
+        self._groups[group] = replicas
+
+    def set_session(self, session: int, *, port: int | None = None, group: int | None = None) -> None:
+        self._sessions[session] = {"port": port, "group": group}
+
+    def set_queue_depth(self, depth: int) -> None:
+        raise NotImplementedError(depth)  # entries of a network have none
+
+    def carry_out(self, switch: Configurable) -> None:
+        """Set them."""
+        for group, replicas in self._groups.items():
+            switch.set_group(group, replicas)
+        for session, where in self._sessions.items():
+            switch.set_session(session, **where)
+
+
+def check_routes(switch: ConfigurableSwitch, name: str, entries: Mapping[str, Entry]) -> None:
+    """Have the loaded program see a packet to each prefix; raises RunFailed if it sends one the wrong way, or none.
+
+    A program may have its reasons to drop a packet, but not for all of them.
+    """
+    networks = {ipaddress.IPv4Network(prefix): entry for prefix, entry in entries.items() if entry.ports}
+    arrived = 0
+    for network in networks:
+        target = network.network_address if network.prefixlen == network.max_prefixlen else network.network_address + 1
+        entry = networks[_longest(networks, target)]
+        source_port = next(port for each in networks.values() for port in each.ports)
+        port = switch.probe(source_port, _frame_to(target))
+        if port is not None and port not in entry.ports:
+            raise RunFailed(
+                f"the program for {name} sends what is for {target} to port {port} instead of {entry.ports}",
+                hint="the old program stays; `testbed p4 test` finds out why",
+            )
+        arrived += port is not None
+    if networks and not arrived:
+        raise RunFailed(
+            f"the program for {name} forwards nothing: it dropped a packet to each of {len(networks)} prefixes",
+            hint="the old program stays; `testbed p4 test` finds out why",
+        )
+
+
+def carry_registers(old: Program, source: Control, new: Program, target: Control) -> tuple[list[str], list[str]]:
+    """Copy registers of the same name, width and size; the names of those copied, and of the new program's others."""
+    theirs = {_shape(array) for array in old.registers}
+    kept = [array for array in new.registers if _shape(array) in theirs]
+    for array in kept:
+        for index in range(array.size):
+            if value := source.read_register(array.name, index):
+                target.write_register(array.name, index, value)
+    return [array.name for array in kept], [array.name for array in new.registers if array not in kept]
+
+
+def _frame_to(target: ipaddress.IPv4Address) -> bytes:
+    """An empty UDP datagram in Ethernet, without a UDP checksum (RFC 768)."""
+    udp = struct.pack("!HHHH", _PROBE_PORT, _PROBE_PORT, UDP_BYTES, 0)
+    ipv4 = (
+        struct.pack("!BBHHHBBH", 0x45, 0, IPV4_BYTES + UDP_BYTES, 0, 0, _TTL, _UDP, 0) + _NOBODY.packed + target.packed
+    )
+    total = sum(struct.unpack("!10H", ipv4))  # RFC 1071
+    checksum = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+    ipv4 = ipv4[:10] + checksum.to_bytes(2, "big") + ipv4[12:]
+    return b"".join((bytes(12), b"\x08\x00", ipv4, udp))
+
+
+def _shape(array: Array) -> tuple[str, int, int]:
+    return array.name, array.bits, array.size
+
+
+def _longest(networks: Iterable[ipaddress.IPv4Network], target: ipaddress.IPv4Address) -> ipaddress.IPv4Network:
+    return max((network for network in networks if target in network), key=lambda network: network.prefixlen)

@@ -394,11 +394,11 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
     ),
     ("not built yet: workload", "kind: collective", "kind: §training", "workload.kind", "not supported yet", ""),
     (
-        "not built yet: fault",
+        "a program of switches that have none",
         "kind: link-down, select: c0-a0_0, at: 5ms, for: 1ms",
-        "kind: §swap-program",
+        "kind: §swap-program, select: c0, at: 5ms, program: spray",
         "faults.1.kind",
-        "not supported yet",
+        "programs are exchanged on native switches, and these are ovs",
         "",
     ),
 ]

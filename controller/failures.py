@@ -9,6 +9,7 @@ from pathlib import Path
 from ryu_api import PACKAGE
 
 _LIBRARIES = "site-packages"
+_RUNNER = Path(__file__).with_name("runner.py")
 
 
 class Failures(logging.Handler):
@@ -49,4 +50,4 @@ class Failures(logging.Handler):
             self._report("failed", handler=own[0][2], reason=reason)
 
     def _is_own(self, path):
-        return self._folder in path.parents and _LIBRARIES not in path.parts
+        return self._folder in path.parents and _LIBRARIES not in path.parts and path != _RUNNER

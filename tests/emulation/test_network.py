@@ -1,5 +1,7 @@
 """A network comes up as planned, does what Mininet's users expect, and leaves nothing, whether it succeeds or fails."""
 
+import os
+import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 from testbed.emulation import interfaces, namespaces
 from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.state import RunState
+from testbed.emulation.tc import TcDriver
 from testbed.errors import RunFailed
 from testbed.plan.model import LinkDriver, Plan
 
@@ -66,6 +69,22 @@ def test_mininets_objects_are_the_network(state: RunState, tmp_path: Path) -> No
         assert "s0-eth1" in network.net.get("s0").dpctl("show")
         assert network.net.ping(network.net.hosts, timeout="2") == 0.0  # per cent lost
         assert str(network.net.linksBetween(*network.net.get("h0", "s0"))[0]) == "h0-eth0<->s0-eth1"
+
+
+def test_a_fabric_that_dies_while_links_are_shaped_is_the_reason(
+    state: RunState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill_and_configure(driver: TcDriver) -> None:
+        fabric = state.record.children["fabric"].pid
+        os.kill(fabric, signal.SIGKILL)
+        os.waitid(os.P_PID, fabric, os.WEXITED | os.WNOWAIT)
+        configure(driver)
+
+    configure = TcDriver.configure
+    monkeypatch.setattr(TcDriver, "configure", kill_and_configure)
+    network = alone(small_plan("star", hosts=3, driver="netcore"), state, tmp_path)
+    with pytest.raises(RunFailed, match="while shaping the links: fabric was killed by SIGKILL"):
+        network.start()
 
 
 def test_shells_start_only_when_asked_for(state: RunState, tmp_path: Path) -> None:

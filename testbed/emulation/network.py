@@ -354,7 +354,8 @@ class EmulatedNetwork:
                     self._heard[speaker.name, message.get("event")] = speaker
                     if message.get("event") in ("failed", "refused"):
                         reason = message.get("reason", message)
-                        raise RunFailed(f"{speaker.name}: {reason} (its log: {child.log})", hint=f"see {child.log}")
+                        log = self._logs / f"{speaker.name}.log"
+                        raise RunFailed(f"{speaker.name}: {reason} (its log: {log})", hint=f"see {log}")
             if not heard:
                 child.check()
                 if time.monotonic() > deadline:

@@ -117,7 +117,7 @@ class AggregationEndpoint:
         self._take_in()
         if self._slots.earliest_ns > now:
             return
-        expired = self._slots.expire(now)
+        expired = self._slots.expire(self._timer, now)
         self.counters.timeouts += len(expired)
         given_up = expired[self._slots.timeouts[expired] > self._constants.retries]
         if len(given_up):
@@ -214,7 +214,7 @@ class AggregationEndpoint:
         if len(slots):
             once = slots[state.timeouts[slots] == 0]
             if len(once):
-                self._timer.measure(self._now - int(state.sent_ns[once].min()))
+                self._timer.measure(self._now - int(state.sent_ns[once].max()))
             self.counters.received_bytes += sums.nbytes
             for group, which in self._alike(slots):
                 self._accept(group, slots[which], sums[which], exponents[which])

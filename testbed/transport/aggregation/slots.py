@@ -33,7 +33,8 @@ class Slots:
         self.result = framing.results(job, np.arange(count)) ^ framing.VERSION  # what the result begins with
         self.exponent = np.full(count, LEAST_EXPONENT, np.int8)  # of the chunk: the largest of all members
         self.offered = self.exponent.copy()  # our own of the next chunk, as sent
-        self.timeouts = np.zeros(count, np.int64)
+        self.timeouts = np.zeros(count, np.int64)  # in this round
+        self.doubled = np.zeros(count, np.int64)  # how often the wait is
         self.sent_ns = np.zeros(count, np.int64)
         self.due_ns = np.full(count, FREE, np.int64)  # when its packet is sent again
         self.earliest_ns = FREE  # none of those is before it
@@ -91,18 +92,20 @@ class Slots:
 
     def sent(self, slots: Numbers, timer: Timer, now: int) -> int:
         """Their packets leave now; how many of them again."""
-        timeouts = self.timeouts[slots]
-        again = int(np.count_nonzero(timeouts))
+        first = self.due_ns[slots] == UNSENT
+        self.doubled[slots[first]] = timer.doubled
+        waits_ns = timer.waits_ns(self.doubled[slots])
         self.sent_ns[slots] = now
-        self.due_ns[slots] = now + (timer.again_ns(timeouts) if again else timer.once_ns)
-        self.earliest_ns = min(self.earliest_ns, now + timer.once_ns)
-        return again
+        self.due_ns[slots] = now + waits_ns
+        self.earliest_ns = min(self.earliest_ns, now + int(waits_ns.min()))
+        return len(slots) - int(np.count_nonzero(first))
 
-    def expire(self, now: int) -> Numbers:
+    def expire(self, timer: Timer, now: int) -> Numbers:
         """Those whose wait is over: their packets are to be sent again."""
         expired = np.flatnonzero(self.due_ns <= now)
         if len(expired):
             self.timeouts[expired] += 1
+            self.doubled[expired] = timer.expired(self.doubled[expired])
             self.due_ns[expired] = AGAIN
             self._ready.append(expired)
         self.earliest_ns = int(self.due_ns.min())

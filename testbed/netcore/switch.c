@@ -85,7 +85,8 @@ bool switch_probe(struct p4_switch *of, uint32_t port, const uint8_t *frame, siz
     if (context) {
         memcpy(room + headroom, frame, length);
         struct p4_packet view = {room + headroom, (uint32_t)length, (uint32_t)headroom, context, 0};
-        loaded->program->ingress(loaded->instance, &view, port, now_ns / of->dilation, verdict);
+        const struct p4_program *program = loaded->program;
+        (program->forward ? program->forward : program->ingress)(loaded->instance, &view, port, now_ns / of->dilation, verdict);
         context_free(context);
     }
     free(room);

@@ -35,10 +35,9 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
         "kind: native",
         "kind: §nativ",
         "switches.kind",
-        "'nativ' is not one of auto, ovs, native",
+        "'nativ' is not one of auto, ovs, native, bmv2",
         "native",
     ),
-    ("kind not built", "kind: native", "kind: §bmv2", "switches.kind", "bmv2 is not supported yet", ""),
     (
         "unknown program",
         "program: ecn_priority",
@@ -234,6 +233,22 @@ def test_what_open_vswitch_does_not_have(tmp_path: Path, key: str) -> None:
     assert (found.line, found.column) == (3, 12)
     assert found.message == "goes with kind: native (or auto), and this is ovs"
     assert found.suggestion == "kind: native"
+
+
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [
+        ("scheduler: strict", "native (or auto)"),
+        ("trim: 64B", "native (or auto)"),
+        ("controller: ecmp", "ovs"),
+        ("datapath: user", "ovs"),
+    ],
+)
+def test_what_bmv2_does_not_have(tmp_path: Path, key: str, other: str) -> None:
+    text = f"name: n\ntopology: {{kind: star, hosts: 2}}\nswitches: {{kind: bmv2, {key}}}\n"
+    (found,) = mistakes(tmp_path, text)
+    assert (found.line, found.column) == (3, 24)
+    assert found.message == f"goes with kind: {other}, and this is bmv2"
 
 
 def test_another_kind_from_the_command_line_or_a_sweep_leaves_the_files_keys_behind(tmp_path: Path) -> None:

@@ -377,7 +377,7 @@ class TestCopies:
 
     def test_a_clone_session(self, rig: Rig) -> None:
         async def body(switch: Switch) -> None:
-            session = P4CloneSessionEntry(100, replicas=(P4Replica(3, instance=0), P4Replica(4, instance=9)))
+            session = P4CloneSessionEntry(100, replicas=(3, P4Replica(4, instance=9)))
             await switch.insert([step("mirror", port=2), session])
             assert {(port, value_of(sent)) for port, sent in rig.send(frame(STEP))} == {(2, 0), (3, 0), (4, 9)}
             assert await everything(switch, P4CloneSessionEntry(100)) == [session]

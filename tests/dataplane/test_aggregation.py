@@ -70,7 +70,7 @@ class Worker:
 
 @dataclass(slots=True)
 class Network:
-    """Packets under way, each of which may be lost, come twice, or come after any other."""
+    """Packets under way, each of which may be lost, come after any other, or come again much later."""
 
     draw: random.Random
     loss: float
@@ -80,13 +80,19 @@ class Network:
     ports: Sequence[tuple[int, int]]  # of workers: switch and port
     cables: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)  # between switches
     under_way: list[Packet] = field(default_factory=list)
-    entered: int = 0
+    copies: list[Packet] = field(default_factory=list)
 
     def put(self, packet: Packet) -> None:
-        self.entered += 1
-        for _ in range(1 + (self.draw.random() < self.duplication)):
-            if self.draw.random() >= self.loss:
-                self.under_way.append(packet)
+        if self.draw.random() >= self.loss:
+            self.under_way.append(packet)
+        if self.draw.random() < self.duplication:
+            self.copies.append(packet)
+
+    def take(self) -> Packet:
+        lot = self.copies if self.copies and self.draw.random() < 0.5 * self.duplication else self.under_way
+        at = self.draw.randrange(len(lot))
+        lot[at], lot[-1] = lot[-1], lot[at]
+        return lot.pop()
 
     def from_worker(self, number: int, frames: Iterator[bytes]) -> None:
         for data in frames:
@@ -103,9 +109,7 @@ class Network:
                 number = self.draw.randrange(len(self.workers))
                 self.from_worker(number, self.workers[number].overdue())
                 continue
-            at = self.draw.randrange(len(self.under_way))
-            self.under_way[at], self.under_way[-1] = self.under_way[-1], self.under_way[at]
-            node, port, data = self.under_way.pop()
+            node, port, data = self.take()
             if node < 0:
                 self.from_worker(-1 - node, self.workers[-1 - node].receive(data))
                 continue

@@ -13,7 +13,7 @@ from testbed.plan.network import rank_paths
 from testbed.plan.paths import Paths, RankPaths
 from testbed.plan.placement import place_jobs
 from testbed.plan.predict import predict, predict_all
-from testbed.plan.switching import switching_of
+from testbed.plan.switching import spelled_out, switching_of
 from testbed.plan.timing import longest_hops
 from testbed.routing import Router, assign
 from testbed.spec.model import Spec
@@ -68,7 +68,7 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
     # A host's only cable leaves nothing to choose, so only switch-to-switch cables count.
     failing += [cables & frozenset(core) for cables in failing_sets(graph, spec.faults)]
     return Plan(
-        spec=spec,
+        spec=spelled_out(spec, switching),
         graph=graph,
         addresses=addresses,
         switches=switches,
@@ -109,7 +109,8 @@ def _jobs(
         ranks = RankPaths(graph, paths, placed[name] or graph.hosts)
         prediction = predict(job, ranks, switching, summed.get(name))
         first = sum(len(before.placement) for before in jobs)
-        jobs.append(JobPlan(name, job, seeds[name], first, placed[name], prediction, summed.get(name)))
+        seed = job_seed(spec.seed, name)
+        jobs.append(JobPlan(name, job, seed, first, placed[name], prediction, summed.get(name)))
     return tuple(jobs)
 
 

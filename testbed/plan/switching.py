@@ -14,12 +14,12 @@ _CONTROLLER = "ecmp"
 def switching_of(spec: Spec, graph: Graph, capabilities: Capabilities) -> Switching:
     """Who forwards, on this machine; raises SelectError."""
     swaps = any(fault.kind == "swap-program" for fault in spec.faults)
-    kind = _kind(spec.switches, swaps, graph, capabilities)
+    sums = any(reduces(job.transport) for job in spec.all_jobs.values())
+    kind = _kind(spec.switches, swaps or sums, graph, capabilities)
     named = spec.switches.controller
     controller = named or (None if spec.switches.kind in ("native", "bmv2") else _CONTROLLER)
     if kind == "ovs":
         return Switching(kind, controller, {})
-    sums = any(reduces(job.transport) for job in spec.all_jobs.values())
     program = default_program(spec.routing, sums=sums)
     keys = switch_keys(graph, spec.switches)
     if kind == "bmv2":
@@ -28,11 +28,20 @@ def switching_of(spec: Spec, graph: Graph, capabilities: Capabilities) -> Switch
     return Switching(kind, controller, {name: _native(each, program) for name, each in keys.items()})
 
 
-def _kind(switches: SwitchesSpec, swaps: bool, graph: Graph, capabilities: Capabilities) -> SwitchingKind:
+def spelled_out(spec: Spec, switching: Switching) -> Spec:
+    """The spec with what was chosen where its `switches` leave it open: kind, controller, program."""
+    chosen: dict[str, str | None] = {"kind": switching.kind, "controller": switching.controller}
+    if switching.kind != "ovs" and spec.switches.program is None:
+        sums = any(reduces(job.transport) for job in spec.all_jobs.values())
+        chosen["program"] = default_program(spec.routing, sums=sums)
+    return spec.model_copy(update={"switches": spec.switches.model_copy(update=chosen)})
+
+
+def _kind(switches: SwitchesSpec, programs: bool, graph: Graph, capabilities: Capabilities) -> SwitchingKind:
     """`auto`: native where the spec asks for what only these have; else Open vSwitch where the kernel forwards."""
     if switches.kind != "auto":
         return switches.kind
-    if swaps or switches.overrides or any(getattr(switches, key) is not None for key in KEYS):
+    if programs or switches.overrides or any(getattr(switches, key) is not None for key in KEYS):
         return "native"
     ports = max(len(graph.links_from(name)) for name in graph.switches)
     return "ovs" if capabilities.datapath == "kernel" or not capabilities.native or ports > MOST_PORTS else "native"

@@ -12,6 +12,7 @@ from testbed.errors import MachineLacks, UsageError
 from testbed.plan import DEFAULT_CAPABILITIES
 from testbed.plan.model import Buffer, Carried, NativeSwitch, Pfc
 from testbed.plan.planner import explain_dilation
+from testbed.spec.resolved import resolved_data
 from tests.plan.specs import STOCK, path_of, planned, star
 
 KERNEL = replace(STOCK, native=Carried(packet_hops_per_s=1e6, path_excess_ns=0))
@@ -55,6 +56,28 @@ def test_a_controller_that_is_named_drives_native_switches() -> None:
 def test_auto(machine: Any, keys: dict[str, Any], kind: str) -> None:
     switching = planned(machine, switches={"kind": "auto", **keys}).switching
     assert (switching.kind, switching.controller) == (kind, "ecmp")
+
+
+@pytest.mark.parametrize(
+    ("machine", "routing", "asked", "used"),
+    [
+        (USERSPACE, "ecmp", {"kind": "auto"}, {"kind": "native", "controller": "ecmp", "program": "l3_ecmp"}),
+        (USERSPACE, "spray", {"kind": "auto"}, {"kind": "native", "controller": "ecmp", "program": "spray"}),
+        (USERSPACE, "ecmp", {"kind": "native"}, {"kind": "native", "program": "l3_ecmp"}),
+        (KERNEL, "ecmp", {"kind": "auto"}, {"kind": "ovs", "controller": "ecmp"}),
+    ],
+)
+def test_the_spec_of_a_plan_says_what_its_switches_became(
+    machine: Any, routing: str, asked: dict[str, str], used: dict[str, str]
+) -> None:
+    made = planned(machine, routing={"kind": routing}, switches=asked)
+    found = resolved_data(made.spec)["switches"]
+    assert {key: found.get(key) for key in ("kind", "controller", "program")} == {
+        "controller": None,
+        "program": None,
+        **used,
+    }
+    assert planned(machine, routing={"kind": routing}, switches=found).switching == made.switching
 
 
 def test_auto_where_a_switch_has_more_ports_than_programs_can_number() -> None:

@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol
 
 import numpy as np
 
@@ -22,10 +23,12 @@ Fate = Callable[[], Sequence[int]]
 """One delay in ns for each copy of a packet that arrives."""
 
 
-def members(count: int, path: Path = PATH, **keys: object) -> list[AggregationEndpoint]:
-    """Endpoints of all members; `keys` are those of the spec's `transport`."""
+def members(
+    count: int, path: Path = PATH, workers: Sequence[int] | None = None, **keys: object
+) -> list[AggregationEndpoint]:
+    """Endpoints of all members; `keys` are those of the spec's `transport`, `workers` the indices at their switches."""
     settings = settle(TransportSpec(kind="aggregation", **keys), path)
-    return [AggregationEndpoint(path, Member(JOB, worker, count), settings) for worker in range(count)]
+    return [AggregationEndpoint(path, Member(JOB, worker, count), settings) for worker in workers or range(count)]
 
 
 def impaired(
@@ -54,6 +57,12 @@ class _Place:
     exponent: int = -128
 
 
+class Adds(Protocol):
+    """What adds up: takes a member's packet in and says what leaves, and to which member."""
+
+    def receive(self, member: int, header: Header, data: bytes) -> list[tuple[int, Packet]]: ...
+
+
 class Switch:
     """NSDI 2021, algorithm 3 with two pools: add what has not been seen, answer who asks again for what is complete.
 
@@ -64,8 +73,8 @@ class Switch:
         self._workers = workers
         self._places: dict[tuple[int, int], _Place] = {}
 
-    def receive(self, header: Header, data: bytes) -> list[tuple[int, Packet]]:
-        """Take a packet in; what leaves and to whom."""
+    def receive(self, member: int, header: Header, data: bytes) -> list[tuple[int, Packet]]:
+        assert member == header.worker
         assert header.kind is Kind.ADD
         assert header.job == JOB
         place = self._places.setdefault((header.version, header.slot), _Place())
@@ -104,7 +113,7 @@ class Network:
 
     ends: Sequence[AggregationEndpoint]
     fate: Fate
-    switch: Switch
+    switch: Adds
     now: int = 0
     events: list[list[object]] = field(default_factory=list)
     sent: int = 0
@@ -158,7 +167,7 @@ class Network:
             _, _, target, source, packet = heapq.heappop(self._flying)
             if target == AGGREGATOR:
                 before, header = packet[0][:-16], aggregation.decode(packet[0][-16:])
-                for member, (result, values) in self.switch.receive(header, packet[1]):
+                for member, (result, values) in self.switch.receive(source, header, packet[1]):
                     self._fly(member, source, (before + result, values))
             else:
                 came.setdefault((target, len(packet[1])), []).append(packet)

@@ -44,7 +44,7 @@ def inputs(count, dtype, sizes, seed=0):
     return [[buffer(size) for size in sizes] for _ in range(count)]
 
 
-def check(results, given):
+def check(results, given, values):
     """`results` (what a member ended with) against the exact sums of what was given."""
     for index, result in enumerate(results):
         parts = [buffers[index] for buffers in given]
@@ -52,39 +52,41 @@ def check(results, given):
             assert (result == np.sum(parts, axis=0, dtype=np.int32)).all()
             continue
         exact = np.array([math.fsum(float(part[i]) for part in parts) for i in range(len(result))])
-        error, most = np.abs(result.astype(np.float64) - exact), bound(parts)
+        error, most = np.abs(result.astype(np.float64) - exact), bound(parts, values)
         assert (error <= most + np.spacing((np.abs(exact) + most).astype(result.dtype)) / 2).all()
 
 
-def bound(parts):
-    """The stated bound by element, with 32 a chunk."""
-    chunks = -(-len(parts[0]) // 32)
-    rows = [np.pad(part, (0, chunks * 32 - len(part))).reshape(chunks, 32) for part in parts]
+def bound(parts, values):
+    """The stated bound by element, with so many values a chunk."""
+    chunks = -(-len(parts[0]) // values)
+    rows = [np.pad(part, (0, chunks * values - len(part))).reshape(chunks, values) for part in parts]
     if not chunks:
         return np.zeros(0)
     common = np.max([exponents(row) for row in rows], axis=0)
-    return np.repeat(Quantiser(len(parts)).error_bound(common), 32)[: len(parts[0])]
+    return np.repeat(Quantiser(len(parts)).error_bound(common), values)[: len(parts[0])]
 
 
-def reduce(count, dtype, fate, *, sizes=SIZES, start_ns=0, seed=0, **keys):
+def reduce(
+    count, dtype, fate, *, sizes=SIZES, start_ns=0, seed=0, switch=None, values=32, slots=8, logged=True, **keys
+):
     """Sum buffers of all members over a network; the network, and what each has in the end."""
-    ends = members(count, **({"values": 32, "slots": 8} | keys))
+    ends = members(count, values=values, slots=slots, **keys)
     given = inputs(count, dtype, sizes, seed)
     buffers = [[buffer.copy() for buffer in mine] for mine in given]
-    network = Network(ends, fate, Switch(count))
+    network = Network(ends, fate, switch or Switch(count))
     for member, end in enumerate(ends):
         network.run(until_ns=member * start_ns)
         network.now = member * start_ns
         for index, buffer in enumerate(buffers[member]):
             end.post_reduce(index, buffer, network.now)
-    network.run()
+    network.run(logged=logged)
     for member, end in enumerate(ends):
         assert end.idle()
         assert end.deadline() is None
         assert sorted(event.id for event in network.events[member]) == list(range(len(sizes)))
         assert {type(event) for event in network.events[member]} == {Reduced}
         assert not end.counters.malformed
-        check(buffers[member], given)
+        check(buffers[member], given, values)
         for mine, first in zip(buffers[member], buffers[0], strict=True):
             assert mine.tobytes() == first.tobytes(), "members differ"
     return network, buffers
@@ -157,7 +159,7 @@ def test_a_slot_goes_on_when_its_result_comes_and_not_before():
     switch = Switch(1)
     sent = packets(burst)
     for turn in (2, 0):
-        [(_, (header, data))] = switch.receive(aggregation.decode(sent[turn][0]), sent[turn][1])
+        [(_, (header, data))] = switch.receive(0, aggregation.decode(sent[turn][0]), sent[turn][1])
         end.receive(Arrival(AGGREGATOR, 0, 128, (header,), data), 2000)
     [burst] = end.transmit(2000, 100)
     assert [(h.slot, h.version, h.chunk) for h in map(aggregation.decode, burst.headers)] == [(2, 1, 6), (0, 1, 4)]
@@ -263,7 +265,7 @@ class Waiting:
             [
                 (header[:-16] + result, data)
                 for header, values in packets(burst)
-                for _, (result, data) in switch.receive(aggregation.decode(header[-16:]), values)
+                for _, (result, data) in switch.receive(0, aggregation.decode(header[-16:]), values)
             ]
             for burst in bursts
         ]

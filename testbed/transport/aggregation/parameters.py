@@ -82,8 +82,8 @@ PARAMETERS = (
     ),
     Parameter(
         "timeout",
-        "the least that a packet waits for its result before it is sent again; four short measured round trips, if that "
-        "is more; twice as long after each timeout; never longer than `backoff` doublings of this",
+        "the least that a packet waits for its result before it is sent again; four short measured round trips if that "
+        "is more, twice as long after each timeout, never longer than `backoff` doublings of this",
         10_000_000,
         "ns",
         "SwitchML's public worker: 10 ms",

@@ -40,6 +40,6 @@ class Timer:
 
     def waits_ns(self, doubled: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """How long to wait, doubled so often."""
-        return np.minimum(
-            max(self._least_ns, _ROUND_TRIPS * self._short_ns) << doubled, self._least_ns << self._doublings
-        )
+        base_ns = max(self._least_ns, _ROUND_TRIPS * self._short_ns)
+        waits_ns: npt.NDArray[np.int64] = np.minimum(base_ns << doubled, self._least_ns << self._doublings)
+        return waits_ns

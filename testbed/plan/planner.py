@@ -8,14 +8,14 @@ from testbed.plan.aggregation import routes, trees
 from testbed.plan.dilation import Dilation, Journey, check_ceiling, check_range, dilate
 from testbed.plan.drivers import datapath_of, drivers
 from testbed.plan.failures import failing_sets
-from testbed.plan.model import Address, Capabilities, Carried, JobPlan, Plan, Switching
+from testbed.plan.model import Address, Aggregation, Capabilities, Carried, JobPlan, Plan, Switching
 from testbed.plan.network import rank_paths
 from testbed.plan.paths import Paths, RankPaths
 from testbed.plan.placement import place_jobs
 from testbed.plan.predict import predict, predict_all
 from testbed.plan.switching import spelled_out, switching_of
 from testbed.plan.timing import longest_hops
-from testbed.routing import Router, assign
+from testbed.routing import Addressing, Router, assign
 from testbed.spec.model import Spec
 from testbed.streams import derive
 from testbed.topology import build
@@ -47,10 +47,8 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
             "switches.datapath is kernel, but this kernel has no Open vSwitch datapath",
             hint="datapath: user (or auto); once the module is there, `testbed doctor --again`",
         )
-    addressing = assign(graph)
-    router = Router(graph, addressing, spec.routing.kind, spec.seed)
-    switches = router.switches()
-    addresses = {host: Address(ip, mac(i)) for i, (host, ip) in enumerate(addressing.hosts.items())}
+    addressing, router = _router(spec, graph)
+    switches, addresses = router.switches(), _addresses(addressing)
     paths = Paths(graph, addresses, switches)
     jobs = _jobs(spec, graph, addresses, paths, switching)
     for job in jobs:
@@ -93,6 +91,16 @@ def network_graph(spec: Spec) -> Graph:
     return apply_links(build(spec.topology), spec.links)
 
 
+def trees_of(spec: Spec) -> dict[str, Aggregation]:
+    """Where switches add up, by job; raises UsageError as `plan` does."""
+    graph = network_graph(spec)
+    addressing, router = _router(spec, graph)
+    addresses = _addresses(addressing)
+    paths = Paths(graph, addresses, router.switches())
+    switching = switching_of(spec, graph, DEFAULT_CAPABILITIES)
+    return trees(spec.all_jobs, _placed(spec, graph), graph, addresses, paths, switching)
+
+
 def job_seed(seed: int, name: str) -> int:
     """What a job's draws come from: the run's seed, or 63 bits that are each named job's own."""
     return derive(seed, "job", name) >> 1 if name else seed
@@ -101,8 +109,7 @@ def job_seed(seed: int, name: str) -> int:
 def _jobs(
     spec: Spec, graph: Graph, addresses: Mapping[str, Address], paths: Paths, switching: Switching
 ) -> tuple[JobPlan, ...]:
-    seeds = {name: job_seed(spec.seed, name) for name in spec.all_jobs}
-    placed = place_jobs({name: job.workers for name, job in spec.all_jobs.items()}, graph, seeds)
+    placed = _placed(spec, graph)
     summed = trees(spec.all_jobs, placed, graph, addresses, paths, switching)
     jobs: list[JobPlan] = []
     for name, job in spec.all_jobs.items():
@@ -112,6 +119,20 @@ def _jobs(
         seed = job_seed(spec.seed, name)
         jobs.append(JobPlan(name, job, seed, first, placed[name], prediction, summed.get(name)))
     return tuple(jobs)
+
+
+def _placed(spec: Spec, graph: Graph) -> dict[str, tuple[str, ...]]:
+    seeds = {name: job_seed(spec.seed, name) for name in spec.all_jobs}
+    return place_jobs({name: job.workers for name, job in spec.all_jobs.items()}, graph, seeds)
+
+
+def _router(spec: Spec, graph: Graph) -> tuple[Addressing, Router]:
+    addressing = assign(graph)
+    return addressing, Router(graph, addressing, spec.routing.kind, spec.seed)
+
+
+def _addresses(addressing: Addressing) -> dict[str, Address]:
+    return {host: Address(ip, mac(i)) for i, (host, ip) in enumerate(addressing.hosts.items())}
 
 
 def _journey(job: JobPlan, ranks: RankPaths) -> Journey:

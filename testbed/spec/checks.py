@@ -12,6 +12,7 @@ from testbed.spec.findings import Findings
 from testbed.spec.job_checks import check_jobs
 from testbed.spec.model import MOST_DILATION, ExpectSpec, Spec
 from testbed.spec.network_checks import check_network, network
+from testbed.spec.sum_checks import check_sums
 from testbed.spec.switch_checks import check_switches
 from testbed.spec.words import branches
 from testbed.suggest import closest
@@ -30,6 +31,7 @@ def check(spec: Spec, findings: Findings) -> None:
     check_jobs(net)
     check_network(net)
     check_switches(net)
+    check_sums(net)
 
 
 def check_expectations(expect: Sequence[ExpectSpec], sweep: Sequence[Mapping[str, Any]], findings: Findings) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from testbed.collective import ALGORITHMS, algorithms_for, generate
+from testbed.collective import ALGORITHMS, IN_NETWORK, algorithms_for, generate
 from testbed.errors import TestbedError, UsageError
 from testbed.plugins import is_reference
 from testbed.spec.document import Step
@@ -179,7 +179,7 @@ def _check_workload(job: _Job, workload: WorkloadSpec) -> None:
 
 def _check_algorithm(job: _Job, workload: WorkloadSpec, ranks: int) -> None:
     name, path = workload.algorithm, ("workload", "algorithm")
-    if name is None:
+    if name in (None, IN_NETWORK):  # the latter: see sum_checks
         return
     if is_reference(name):
         try:
@@ -194,7 +194,7 @@ def _check_algorithm(job: _Job, workload: WorkloadSpec, ranks: int) -> None:
         job.add(path, "MSCCL XML is not supported yet")
     elif name not in ALGORITHMS:
         message = f"no algorithm is called {name!r}: {workload.collective} has {listed(serving)}"
-        job.add(path, message, closest(name, ALGORITHMS))
+        job.add(path, message, closest(name, (*ALGORITHMS, IN_NETWORK)))
     elif name not in serving:
         message = f"{name} does not do {workload.collective}, which has {listed(serving)}"
         job.add(path, message, serving[0])

@@ -1,5 +1,6 @@
 """Trees of sums: who adds up whom, where results go, and the least time that it takes."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,11 +9,13 @@ import pytest
 from testbed.dataplane.programs import SumFacts
 from testbed.plan.aggregation import AggregationError, routes, tree_of, with_slots
 from testbed.plan.model import Address, Aggregation
+from testbed.plan.serial import from_json, to_json
 from testbed.plan.sums import Packets, SumPaths
 from testbed.spec.model import LinkSpec, TopologySpec
 from testbed.topology import build
 from testbed.topology.graph import Graph
 from testbed.topology.links import apply_links
+from tests.plan.specs import planned, star
 
 TREE = SumFacts(children=32, slots=1024, passes_on=True)
 ROOT_ONLY = SumFacts(children=32, slots=1024, passes_on=False)
@@ -169,3 +172,36 @@ def test_the_bound_grows_where_contributions_share_a_link() -> None:
     assert SumPaths(net, tree(net), net.hosts).bound_ns(packets) == 10_000 * (100 + 3)
     alone = SumPaths(net, tree(net, program="aggregate"), net.hosts)
     assert alone.bound_ns(packets) == 10_000 * (200 + 3)
+
+
+def test_a_plan_has_a_tree_a_job_and_routes_to_it() -> None:
+    transport = {"kind": "aggregation", "slots": 1500}
+    job = {"workers": {"count": 2}, "transport": transport, "workload": {"size": "1MiB", "dtype": "int32"}}
+    keys: dict[str, Any] = {"topology": STAR, "switches": {"kind": "auto"}}
+    one = {"workers": {"count": 2}, "workload": {"size": "1MiB"}}
+    made = planned(**keys, jobs={"a": job, "ring": one})
+    assert made.switching.native["s0"].program == "aggregate_tree"
+    assert [each.aggregation is not None for each in made.jobs] == [True, False]
+    assert from_json(json.loads(json.dumps(to_json(made)))) == made
+    with pytest.raises(AggregationError, match=r"jobs\.b\.transport.slots: is 1500, .* of which other jobs have 1500"):
+        planned(**keys, jobs={"a": job, "b": job})
+    smaller = {**job, "transport": {**transport, "slots": 548}}
+    both = planned(**keys, jobs={"a": job, "b": smaller}).jobs
+    assert [each.aggregation and each.aggregation.first_slot for each in both] == [0, 1500]
+
+
+def test_the_prediction_counts_headers() -> None:
+    """1 MiB of int32 at 256 values a packet: 1024 packets of 1106 bytes there, and as many sums back."""
+    job = {"transport": {"kind": "aggregation"}, "switches": {"kind": "native"}}
+    made = planned(**star(4, **job, workload={"size": "1MiB", "dtype": "int32"})).prediction
+    assert (made.packets_per_iteration, made.packet_hops_per_iteration) == (8 * 1024, 8 * 1024)
+    assert made.bound_ns == 1025 * 8848 + 2000
+    assert made.base_rtt_ns == 2 * 8848 + 2000
+    floats = planned(**star(4, **job, workload={"size": "1MiB"}))
+    slots = floats.jobs[0].aggregation.slots if floats.jobs[0].aggregation else 0
+    assert floats.prediction.packets_per_iteration == 8 * (1024 + slots)
+
+
+def test_only_native_switches_add_up() -> None:
+    with pytest.raises(AggregationError, match=r"switches\.kind: is ovs, and only native switches add up"):
+        planned(**star(4, transport={"kind": "aggregation"}, workload={"size": "1MiB"}))

@@ -14,23 +14,21 @@ import struct
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
-from testbed.dataplane.bmv2json import Program, Table, read_json
+from testbed.dataplane.bmv2.runtime import Runtime
+from testbed.dataplane.bmv2.switch import Bmv2Switch
+from testbed.dataplane.bmv2json import read_json
 from testbed.dataplane.cache import work_folder
-from testbed.dataplane.native.control import ControlError, by_suffix
-from testbed.dataplane.stf import Add, Call, CheckCounter, Command, Packet, SetDefault, Statement
-from testbed.dataplane.stf_runner import Outcome, blamed, ports_of
+from testbed.dataplane.stf import CheckCounter, Packet, Statement
+from testbed.dataplane.stf_runner import Configuration, Outcome, ports_of
 from testbed.errors import MachineLacks, RunFailed
 
 START_LIMIT_S = 30
 SETTLE_LIMIT_S = 30  # for what one packet causes
-CLI_LIMIT_S = 30
 _POLL_S = 0.005
 _QUIET_POLLS = 4  # in a row
-_TOP_PRIORITY = 10_000  # bmv2: the smaller number wins
 _PCAP = struct.Struct("<IHHiIII")
 _RECORD = struct.Struct("<IIII")
 _MAGIC, _ETHERNET = 0xA1B2C3D4, 1
@@ -38,8 +36,7 @@ _MAGIC, _ETHERNET = 0xA1B2C3D4, 1
 
 def run_bmv2(json: Path, statements: Sequence[Statement], file: str = "") -> Outcome:
     """Carry out a test on the real simple_switch. Raises `MachineLacks` where it is not installed."""
-    switch, cli = (_tool(name) for name in ("simple_switch", "simple_switch_CLI"))
-    commands = _Commands(read_json(json), file)
+    switch = _tool("simple_switch")
     packets = [s for s in statements if isinstance(s, Packet)]
     checks = [s for s in statements if isinstance(s, CheckCounter)]
     ports = ports_of(statements)
@@ -52,16 +49,15 @@ def run_bmv2(json: Path, statements: Sequence[Statement], file: str = "") -> Out
         with (folder / "switch.log").open("w") as log:
             process = subprocess.Popen([*command, str(json.resolve())], cwd=folder, stdout=log, stderr=log)
         try:
-            _await(process, thrift, folder / "switch.log")
-            for statement in statements:
-                if isinstance(statement, Packet):
-                    _cli(cli, thrift, commands.taken())
-                    gate.release()
-                    _settle(process, folder / "switch.log")
-                else:
-                    commands.take(statement)
-            _cli(cli, thrift, commands.taken())
-            counters = {c.line: commands.counter(c, _cli(cli, thrift, [commands.read(c)])) for c in checks}
+            with Runtime(_connected(process, thrift, folder / "switch.log")) as runtime:
+                configuration = Configuration(Bmv2Switch(read_json(json), runtime), file)
+                for statement in statements:
+                    if isinstance(statement, Packet):
+                        gate.release()
+                        _settle(process, folder / "switch.log")
+                    else:
+                        configuration.apply(statement)
+                counters = {check.line: configuration.count(check) for check in checks}
         finally:
             gate.close()
             process.terminate()
@@ -151,33 +147,16 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _await(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    """Wait until the switch answers at its Thrift port."""
+def _connected(process: "subprocess.Popen[bytes]", port: int, log: Path) -> socket.socket:
+    """A connection to the switch's Thrift port, once it answers there."""
     for _ in range(START_LIMIT_S * 10):
         if process.poll() is not None:
             break
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
+        try:
+            return socket.create_connection(("127.0.0.1", port))
+        except OSError:
+            time.sleep(0.1)
     raise RunFailed(f"simple_switch did not come up: {log.read_text()[-500:].strip()}")
-
-
-def _cli(cli: str, port: int, lines: Sequence[str]) -> str:
-    if not lines:
-        return ""
-    done = subprocess.run(
-        [cli, "--thrift-port", str(port)],
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=CLI_LIMIT_S,
-        check=False,
-    )
-    wrong = [line for line in done.stdout.splitlines() if re.search(r"\bError\b|Invalid|Unknown", line)]
-    if done.returncode or wrong:
-        raise RunFailed(f"simple_switch_CLI: {'; '.join(wrong) or done.stderr.strip()[-300:]}")
-    return done.stdout
 
 
 def _read_pcap(path: Path) -> list[bytes]:
@@ -189,121 +168,3 @@ def _read_pcap(path: Path) -> list[bytes]:
         frames.append(data[at : at + length])
         at += length
     return frames
-
-
-class _Commands:
-    """The test's configuration in the language of simple_switch_CLI."""
-
-    def __init__(self, program: Program, file: str) -> None:
-        self._program = program
-        self._file = file
-        self._tables = {t.name: t for t in program.tables}
-        self._entries: dict[str, int] = {}
-        self._labels: dict[str, tuple[str, int]] = {}
-        self._lines: list[str] = []
-
-    def taken(self) -> list[str]:
-        """The commands since the last call."""
-        lines, self._lines = self._lines, []
-        return lines
-
-    def take(self, statement: Statement) -> None:
-        """Add the commands of a statement. Raises `StfError`."""
-        with self._blaming(statement):
-            self._take(statement)
-
-    @contextmanager
-    def _blaming(self, statement: Statement) -> Iterator[None]:
-        """Tell what is wrong with the place of the statement."""
-        try:
-            yield
-        except (ControlError, ValueError) as error:
-            raise blamed(self._file, statement, error) from error
-
-    def _take(self, statement: Statement) -> None:
-        if isinstance(statement, Add):
-            self._add(statement)
-        elif isinstance(statement, SetDefault):
-            table = self._table(statement.table)
-            self._lines.append(" ".join(["table_set_default", table.name, *self._call(table, statement.call)]))
-        elif isinstance(statement, Command) and statement.word == "queue_depth":
-            raise ValueError("the queues of simple_switch cannot be given a depth")
-        elif isinstance(statement, Command) and statement.word != "wait":
-            self._lines.append(" ".join((statement.word, *self._full(statement))))
-
-    def _full(self, statement: Command) -> Sequence[str]:
-        """The arguments, the name of a register or meter in full."""
-        arguments = list(statement.arguments)
-        arrays = {"register_write": self._program.registers, "meter_set_rates": self._program.meters}
-        known = arrays.get(statement.word)
-        if known is not None:
-            arguments[0] = by_suffix(arguments[0], [a.name for a in known], "array")
-        return arguments
-
-    def _table(self, name: str) -> Table:
-        return self._tables[by_suffix(name, self._tables, "table")]
-
-    def _call(self, table: Table, call: Call) -> list[str]:
-        names = [self._program.actions[a].name for a in table.actions]
-        full = by_suffix(call.action, names, "action")
-        action = self._program.actions[table.actions[names.index(full)]]
-        return [full, *(hex(call.arguments[name]) for name, _ in action.parameters)]
-
-    def _add(self, statement: Add) -> None:
-        table = self._table(statement.table)
-        given = {
-            by_suffix(name, [k.name for k in table.keys], "key"): (digits, prefix)
-            for name, digits, prefix in statement.keys
-        }
-        keys = []
-        for key in table.keys:
-            bits = self._bits(key.target.value)
-            digits, prefix = given.get(key.name, (None, None))
-            value, mask = digits.widened(bits) if digits else (0, 0)
-            match key.match:
-                case "ternary" | "optional":
-                    keys.append(f"{value:#x}&&&{mask:#x}")
-                case "lpm":
-                    keys.append(f"{value:#x}/{mask.bit_count() if prefix is None else prefix}")
-                case "range":
-                    raise ValueError("a range key cannot be written")
-                case _:
-                    keys.append(f"{value:#x}")
-        call = self._call(table, statement.call)
-        words = ["table_add", table.name, call[0], *keys, "=>", *call[1:]]
-        if table.match in ("ternary", "range"):
-            words.append(str(_TOP_PRIORITY - (statement.priority or 0)))
-        handle = self._entries.get(table.name, 0)
-        self._entries[table.name] = handle + 1
-        if statement.label:
-            self._labels[statement.label] = (table.name, handle)
-        self._lines.append(" ".join(words))
-
-    def _bits(self, target: tuple[str, str]) -> int:
-        header, name = target
-        return 1 if name == "$valid$" else self._program.headers[header].type.field(name).bits
-
-    def read(self, check: CheckCounter) -> str:
-        """The command that reads the counter of a check. Raises `StfError`."""
-        with self._blaming(check):
-            return self._read(check)
-
-    def _read(self, check: CheckCounter) -> str:
-        if isinstance(check.index, int):
-            name = by_suffix(check.name, [c.name for c in self._program.counters], "counter")
-            return f"counter_read {name} {check.index}"
-        if check.index not in self._labels:
-            raise ValueError(f"there is no entry labelled {check.index!r}")
-        table, handle = self._labels[check.index]
-        counter = next((c.name for c in self._program.counters if c.binding == table), None)
-        if counter is None:
-            raise ValueError(f"the table {table} has no direct counter")
-        return f"counter_read {counter} {handle}"
-
-    @staticmethod
-    def counter(check: CheckCounter, said: str) -> int:
-        """The number in the answer to that command."""
-        found: Mapping[str, str] = {m[2]: m[1] for m in re.finditer(r"(\d+) (bytes|packets)", said)}
-        if check.unit not in found:
-            raise RunFailed(f"simple_switch_CLI: no {check.unit} in {said.strip()!r}")
-        return int(found[check.unit])

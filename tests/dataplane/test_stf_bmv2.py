@@ -27,10 +27,22 @@ PROGRAMS = {
 # one it waits for the next of that port. Sends each packet back with the number of commands that came before it.
 SWITCH = """\
 #!{python}
-import socket, struct, sys
-from pathlib import Path
+import struct, sys, threading
+from thriftpy2.protocol import TBinaryProtocolFactory
+from thriftpy2.server import TThreadedServer
+from thriftpy2.thrift import TMultiplexedProcessor, TProcessor
+from thriftpy2.transport import TBufferedTransportFactory, TServerSocket
+from testbed.dataplane.bmv2.runtime import interface
+told = []
+class Handler:
+    def mirroring_session_add(self, session, where):
+        told.append((session, where.port))
 words = sys.argv
-server = socket.create_server(("127.0.0.1", int(words[words.index("--thrift-port") + 1])))
+services = TMultiplexedProcessor()
+services.register_processor("simple_switch", TProcessor(interface().SimpleSwitch, Handler()))
+listener = TServerSocket("127.0.0.1", int(words[words.index("--thrift-port") + 1]))
+server = TThreadedServer(services, listener, TBufferedTransportFactory(), TBinaryProtocolFactory(), daemon=True)
+threading.Thread(target=server.serve, daemon=True).start()
 ports = [word.split("@") for at, word in enumerate(words) if words[at - 1] == "-i"]
 files = {{int(port): open(f"{{name}}_in.pcap", "rb", buffering=0) for port, name in ports}}
 outs = {{int(port): open(f"{{name}}_out.pcap", "wb", buffering=0) for port, name in ports}}
@@ -53,26 +65,18 @@ for port, out in outs.items():
 heads = {{port: following(port) for port in files}}
 while any(heads.values()):
     port = min((head[0], port) for port, head in heads.items() if head)[1]
-    told = Path("{commands}")
-    frame = heads[port][1] + bytes([len(told.read_text().split()) if told.exists() else 0])
+    frame = heads[port][1] + bytes([len(told)])
     outs[port].write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
     heads[port] = following(port)
-server.accept()
-while True:
-    server.accept()
-"""
-CLI = """\
-#!/bin/sh
-cat >> {commands}
+threading.Event().wait()
 """
 
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in (("simple_switch", SWITCH), ("simple_switch_CLI", CLI)):
-        path = tmp_path / name
-        path.write_text(text.format(python=sys.executable, commands=tmp_path / "commands"))
-        path.chmod(0o755)
+    path = tmp_path / "simple_switch"
+    path.write_text(SWITCH.format(python=sys.executable))
+    path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
 
@@ -82,17 +86,17 @@ def test_packets_and_configuration_take_turns() -> None:
     text = """\
 packet 3 aa
 expect 3 aa 00 $
-mc_mgrp_create 1
+mirroring_add 1 5
 packet 0 bb
-expect 0 bb 02 $
+expect 0 bb 01 $
 packet 3 cc
-expect 3 cc 02 $
-mc_mgrp_create 2
-mc_mgrp_create 3
+expect 3 cc 01 $
+mirroring_add 2 6
+mirroring_add 3 7
 packet 12 dd
-expect 12 dd 06 $
+expect 12 dd 03 $
 packet 0 ee
-expect 0 ee 06 $
+expect 0 ee 03 $
 """
     statements = parse_stf(text, "turns.stf")
     assert judge(statements, run_bmv2(ORACLE[0].with_suffix(".json"), statements)).failures == ()

@@ -28,6 +28,9 @@ def run_switch(
         typer.Option(metavar="FILE.stf", help="Its add, setdefault, mirroring, multicast and register lines."),
     ] = None,
     capture: Annotated[Path | None, typer.Option(metavar="DIR", help="Write INTERFACE.pcapng of each port.")] = None,
+    p4runtime: Annotated[
+        str | None, typer.Option("--p4runtime", metavar="ADDR:PORT", help="Let P4Runtime clients drive it there.")
+    ] = None,
     seconds: Annotated[float | None, typer.Option(min=0, help="How long (default: until Ctrl-C).")] = None,
     defines: Annotated[
         list[str] | None, typer.Option("-D", metavar="NAME[=VALUE]", help="Define a macro; may be repeated.")
@@ -40,11 +43,17 @@ def run_switch(
 
     from testbed.dataplane.bmv2json import program_of
     from testbed.dataplane.compile import compile_p4
-    from testbed.dataplane.live import LiveSwitch
+    from testbed.dataplane.live import P4RUNTIME_DEVICE, LiveSwitch
     from testbed.dataplane.programs import document_of, path_of
     from testbed.dataplane.stf import read_stf
 
+    address = _address(p4runtime) if p4runtime else None
+    if address and entries:
+        raise UsageError(
+            "--entries and --p4runtime: entries are a file's or a client's, which would not see the file's"
+        )
     path = path_of(program)
+    p4info = None
     if path.suffix == ".json":
         document = document_of(path)
     else:
@@ -52,7 +61,7 @@ def run_switch(
         compiled = compile_p4(path, macros, includes or ())
         for warning in compiled.warnings:
             typer.echo(str(warning), err=True)
-        document = compiled.json
+        document, p4info = compiled.json, compiled.p4info.binary
     interfaces = _interfaces(ports)
     statements = read_stf(entries) if entries else ()
     if os.geteuid() != 0:
@@ -62,6 +71,9 @@ def run_switch(
     if capture:
         switch.capture(capture)
     gone: list[str] = []
+    if address:
+        listens = switch.serve(address, document, p4info)
+        typer.echo(f"{path.stem} listens for P4Runtime at {listens}, as device {P4RUNTIME_DEVICE}", err=True)
     with _until_told() as told:
         started, left_s = time.monotonic(), seconds
         switch.start()
@@ -82,6 +94,13 @@ def run_switch(
     typer.echo(json.dumps(counts.to_json(), indent=1) if as_json else _text(counts))
     if gone:
         raise RunFailed(f"{path.stem} ended: {' and '.join(gone)} vanished")
+
+
+def _address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) >= 1 << 16:
+        raise UsageError(f"--p4runtime {text}: an address is written ADDR:PORT", hint="as --p4runtime 127.0.0.1:9559")
+    return text
 
 
 def _interfaces(ports: list[str]) -> Mapping[int, str]:

@@ -1,15 +1,16 @@
 """A native switch on existing interfaces: a fabric of its own, whose ports are raw packet sockets.
 
-The switch takes no time and its queues never fill: packets leave as fast as the interfaces take them. Packets that its
-control plane would get (to CPU_PORT, digests) are counted only.
+The switch takes no time and its queues never fill: packets leave as fast as the interfaces take them. What its control
+plane would get (packets to CPU_PORT, digests) is counted only, unless clients get it over P4Runtime.
 """
 
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.dataplane.bmv2json import Program
 from testbed.dataplane.counted import CounterCounts, EntryCounts, counted
@@ -22,6 +23,10 @@ from testbed.errors import MachineLacks, UsageError
 from testbed.netcore import CPU_PORT, Fabric, open_packet, packet_drops, set_timer_slack
 from testbed.threads import join
 
+if TYPE_CHECKING:
+    from testbed.dataplane.p4runtime.server import P4RuntimeServer
+
+P4RUNTIME_DEVICE = 1  # the number by which clients know it
 _SEED = 1  # of what the program draws
 _RATE_BPS = 10**12  # of links between the switch and its interfaces: nothing waits there
 _QUEUE_BYTES = 1 << 24
@@ -81,6 +86,7 @@ class LiveSwitch:
         self._ports = [self._open(number, interface) for number, interface in sorted(interfaces.items())]
         self._thread = threading.Thread(target=self._run, name="switch", daemon=True)
         self._failure: OSError | None = None
+        self._server: P4RuntimeServer | None = None
 
     def configure(self, statements: Sequence[Statement]) -> None:
         """Carry out what an STF file says to the control plane, before packets move; its packets are left out."""
@@ -102,6 +108,33 @@ class LiveSwitch:
         except OSError as error:
             raise UsageError(f"{error.filename}: {error.strerror}") from error
 
+    def serve(self, address: str, document: Mapping[str, Any], p4info: bytes | None) -> str:
+        """Let P4Runtime clients drive it, as device 1, from now on; `p4info` is of the program, or not known yet.
+
+        Returns where it listens. Raises MachineLacks without the packages that it takes, UsageError, RunFailed.
+        """
+        from testbed.dataplane.p4runtime.device import Device  # whose packages are not everywhere
+        from testbed.dataplane.p4runtime.server import P4RuntimeServer
+
+        ports = [port.number for port in self._ports]
+        device = Device.of(P4RUNTIME_DEVICE, self._switch, ports, document, p4info, seed=_SEED)
+        self._server = P4RuntimeServer([device], self, address)
+        self._server.start()
+        return self._server.address
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No packet moves inside."""
+        self._fabric.hold()
+        try:
+            yield
+        finally:
+            self._fabric.release()
+
+    def punted(self) -> list[tuple[int, int, bytes]]:
+        """What the program sent to CPU_PORT since the last call: device, port it came in by, frame."""
+        return [(P4RUNTIME_DEVICE, port, frame) for _, port, frame in self._fabric.punted()]
+
     def start(self) -> None:
         self._thread.start()
 
@@ -113,12 +146,15 @@ class LiveSwitch:
     def stop(self) -> Counts:
         """End it, complete the captures, and tell what it did. Raises OSError where something of this fails."""
         missed = {port.number: packet_drops(port.fd) for port in self._ports}
+        if self._server is not None:
+            self._server.stop()
         self._fabric.stop()
         join(self._thread)
         self._fabric.capture_stop()
         if self._failure is not None:
             raise self._failure
-        held = counted(self._program, self._switch.control, self._configuration.entries)
+        control = self._switch.control
+        held = counted(control.program, control, self._configuration.entries)
         ports, switch = tuple(self._port_counts(missed)), self._fabric.switch_counters(self._switch.number)
         return Counts(ports, switch, held.entries, held.counters)
 

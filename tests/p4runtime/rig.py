@@ -60,7 +60,7 @@ class Rig:
                 self.fabric.add_link(at, host, port), rate_bps=_RATE_BPS, delay_ns=0, queue_bytes=1 << 20
             )
             self._port_of[host] = port
-        self.device = Device(DEVICE, self.switch, PORTS, own, config_of(program) if set_up else None, seed=1)
+        self.device = Device(DEVICE, self.switch, PORTS, config_of(program) if set_up else None, seed=1)
         self.server = P4RuntimeServer([self.device], self, "127.0.0.1:0")
         self._loop = None if virtual else threading.Thread(target=self.fabric.run, daemon=True)
         self._now_ns = 0

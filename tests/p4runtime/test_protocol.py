@@ -698,17 +698,20 @@ def test_no_packet_sees_half_of_a_batch() -> None:
         client.becomes_primary()
 
         def pair(bits: int) -> list[p4r.Entity]:
-            return [
-                table("prefixes", lpm(b"\x0a" + bytes(5), 8), action=call("mark", bytes([bits]))),
-                table("aging", exact(bytes([STEP])), action=call("mark", bytes([bits << 2]))),
-            ]
+            first = table("prefixes", lpm(b"\x0a" + bytes(5), 8), action=call("mark", bytes([bits])))
+            second = table("aging", exact(bytes([STEP])), action=call("mark", bytes([bits << 2])))
+            return [first, second]
 
         client.insert(step("punt"), *pair(1))
         sent = frame(STEP, destination=0x0A << 40)
+        memory = {"register_id": ID["memory"], "data": {"bitstring": b"\1"}}
+        long = [p4r.Entity(register_entry=memory)] * 100  # so that the batch takes as long as many packets
         kind = p4r.WriteRequest(device_id=DEVICE, election_id=uint128(5), atomicity=p4r.WriteRequest.DATAPLANE_ATOMIC)
-        for change in range(150):
+        for change in range(30):
             del kind.updates[:]
-            kind.updates.extend(p4r.Update(type=p4r.Update.MODIFY, entity=each) for each in pair(1 + change % 2))
+            first, second = pair(1 + change % 2)
+            batch = [first, *long, second]
+            kind.updates.extend(p4r.Update(type=p4r.Update.MODIFY, entity=each) for each in batch)
             writing = client.stub.Write.future(kind)
             while not writing.done():
                 rig.fabric.inject(rig.switch.number, 1, sent)
@@ -720,7 +723,7 @@ def test_no_packet_sees_half_of_a_batch() -> None:
             while True:
                 notes.append(note_of(client.heard.get(timeout=1).packet.payload))
         assert set(notes) == {0b101, 0b1010}
-        assert min(notes.count(0b101), notes.count(0b1010)) >= 75
+        assert min(notes.count(0b101), notes.count(0b1010)) >= 15
 
 
 def test_p4data_of_an_enum_is_not_a_number(one_for_all: Client) -> None:

@@ -90,6 +90,10 @@ class Control:
         self._value_sets = {v.name: (i, v) for i, v in enumerate(program.value_sets)}
         self._profiles = {p.name: i for i, p in enumerate(program.profiles)}
 
+    @property
+    def program(self) -> Program:
+        return self._program
+
     # Tables
 
     def table(self, name: str) -> Table:

@@ -3,12 +3,13 @@
 `now_ns` is real time; the switch's own times are model time, which is slower by `dilation`.
 """
 
+import json
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from finsy.proto import p4r
+from finsy.proto import p4i, p4r
 from google.protobuf import any_pb2, struct_pb2
 from grpc import StatusCode
 
@@ -22,6 +23,7 @@ from testbed.dataplane.p4runtime.refusal import Refusal, invalid, missing
 from testbed.dataplane.p4runtime.replication import Replicator
 from testbed.dataplane.p4runtime.schema import Schema
 from testbed.dataplane.p4runtime.undo import Undo
+from testbed.errors import UsageError
 from testbed.netcore import CPU_PORT
 
 _log = logging.getLogger(__name__)
@@ -73,7 +75,6 @@ class Device:
         number: int,
         switch: Switch,
         ports: Collection[int],
-        program: Program,
         config: p4r.ForwardingPipelineConfig | None = None,
         *,
         seed: int,
@@ -90,8 +91,33 @@ class Device:
         self._down: set[int] = set()
         self._scanned_ns = 0
         if config is not None:
-            schema = Schema(config.p4info, program)
+            schema = Schema(config.p4info, switch.control.program)
             self._running = Pipeline(config, schema, switch.control, switch, ports, in_force=True)
+
+    @classmethod
+    def of(
+        cls,
+        number: int,
+        switch: Switch,
+        ports: Collection[int],
+        document: Mapping[str, Any],
+        p4info: bytes | None,
+        *,
+        seed: int,
+        dilation: int = 1,
+    ) -> "Device":
+        """A switch that runs the program of a BMv2 JSON document, whose P4Info is known or not.
+
+        Raises UsageError for a P4Info that asks for what this server has not.
+        """
+        config = None
+        if p4info is not None:
+            device_config = json.dumps(document).encode()
+            config = p4r.ForwardingPipelineConfig(p4info=p4i.P4Info.FromString(p4info), p4_device_config=device_config)
+        try:
+            return cls(number, switch, ports, config, seed=seed, dilation=dilation)
+        except Refusal as refusal:
+            raise UsageError(f"{switch.control.program.name} over P4Runtime: {refusal.message}") from refusal
 
     # Clients
 

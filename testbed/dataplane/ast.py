@@ -299,7 +299,7 @@ class ForIn(Node):
     """`for (variable in collection) body`; the collection is a `Range`, a stack or a list."""
 
     annotations: tuple[Annotation, ...]
-    variable: "Variable | Expression"
+    variable: "Variable"
     collection: Expression
     body: "Statement"
 

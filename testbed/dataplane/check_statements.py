@@ -161,14 +161,9 @@ class StatementChecker(CallChecker):
     def _for_in(self, node: ast.ForIn) -> None:
         self._check_loop_place(node)
         with self.scope():
-            if isinstance(node.variable, ast.Variable):
-                wanted = self.value_type(node.variable.type, "a variable")
-                self.checked.types[node.variable] = wanted
-                self.declare(node.variable)
-            else:
-                wanted = self.value(node.variable)
-                if wanted is not UNKNOWN:
-                    self.check_assignable(node.variable)
+            wanted = self.value_type(node.variable.type, "a variable")
+            self.checked.types[node.variable] = wanted
+            self.declare(node.variable)
             self._collection(node.collection, wanted)
             self._body(node.body)
 

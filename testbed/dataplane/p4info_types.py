@@ -1,9 +1,14 @@
 """Types in P4Info: of parameters, keys, registers and digests, and what `type_info` says of those that have names."""
 
+import re
+
 from testbed.dataplane import ast, types
 from testbed.dataplane.checked import Checked
+from testbed.dataplane.lower.context import refused
 from testbed.dataplane.lower.layout import ENUM_BITS
 from testbed.dataplane.p4info_format import Message
+
+_TRANSLATION = re.compile("(?P<uri>.*) , (?:bit < (?P<bits>[0-9]+) >|(?P<number>[0-9]+)|string)")  # tokens in a row
 
 
 class TypeInfo:
@@ -74,16 +79,15 @@ class TypeInfo:
 
     def _new_type(self, type_: types.NewType) -> None:
         annotation = ast.annotation(type_.declaration, "p4runtime_translation")
-        if annotation is None or not annotation.expressions:
+        if annotation is None:
             self._entry("new_types", type_.declaration.name, {"original_type": self.data(type_.underlying)})
             return
-        uri = annotation.expressions[0]
-        translated: Message = {"uri": uri.value if isinstance(uri, ast.StringLiteral) else annotation.text}
-        width = annotation.expressions[1] if len(annotation.expressions) > 1 else None
-        if isinstance(width, ast.IntLiteral):
-            translated["sdn_bitwidth"] = width.value
-        else:
-            translated["sdn_string"] = {}
+        found = _TRANSLATION.fullmatch(annotation.text)
+        if found is None:
+            message = 'a translation is to bits or a string, as ("name.org/type", bit<32>) or ("name.org/type", string)'
+            raise refused(annotation.span, message)
+        width = found["bits"] or found["number"]
+        translated: Message = {"uri": found["uri"], **({"sdn_bitwidth": int(width)} if width else {"sdn_string": {}})}
         self._entry("new_types", type_.declaration.name, {"translated_type": translated})
 
     def _entry(self, kind: str, name: str, value: Message) -> None:

@@ -207,6 +207,10 @@ class StatementParser(ExpressionParser):
         if variable is not None:
             collection = self.label()
             self.expect(")")
+            if not isinstance(variable, ast.Variable):
+                message = "the variable of such a loop is declared here, with its type"
+                self.diagnostics.error(variable.span, message, f"as bit<8> {variable.span.text} in ...")
+                variable = ast.Variable(variable.span, "_", variable.span, (), ast.BaseType(variable.span, "_"), None)
             body = self.statement()
             return ast.ForIn(self.since(start), annotations, variable, collection, body)
         initial = self._simple_list(";")

@@ -15,7 +15,7 @@ from testbed.dataplane.bmv2json import JsonError, program_of
 from testbed.dataplane.native.generator import generate
 
 ORACLE = Path(__file__).with_name("oracle")
-VALUES = (
+VALUES: tuple[Any, ...] = (
     *(None, True, 0, -1, 1, 1.5, 1 << 31, 1 << 64, 10**30, float("inf"), "", "x", "*", "0x", "0xzz", "-0x5", "\ud800"),
     *([], {}, [None], ["x"], [[]], {"type": "x"}, "standard_metadata", "ingress"),
 )

@@ -86,3 +86,45 @@ def test_a_table_and_an_action_may_have_the_same_name(tmp_path: Path) -> None:
     path = tmp_path / "program.p4"
     path.write_text(program(members='@name("same") action a() { }\n@name("same") table t { actions = { a; } }'))
     compile_p4(path)
+
+
+def test_a_name_of_the_control_plane_that_every_instance_would_have(tmp_path: Path) -> None:
+    """p4c: "Name 't' is used for multiple table objects"; an action may be the same one."""
+    path = tmp_path / "program.p4"
+    sort = '@name(".t") table t { actions = { NoAction; } }'
+    text = program(
+        top=f"control C() {{ {sort}\napply {{ t.apply(); }} }}",
+        members="C() one;\nC() two;",
+        apply="one.apply(); two.apply();",
+    )
+    path.write_text(text)
+    with pytest.raises(P4Errors, match="of each instance of its control, the control plane would know this table as t"):
+        compile_p4(path)
+    path.write_text(text.replace(sort, '@name(".a") action a() { }').replace("t.apply()", "a()"))
+    compile_p4(path)
+
+
+@pytest.mark.parametrize(("first", "count", "comes_to"), [(12, 3, -8), (10, 3, -10), (9, 2, -1), (15, 4, -5)])
+def test_priorities_of_entries_do_not_fall_below_0(first: int, count: int, comes_to: int, tmp_path: Path) -> None:
+    path = tmp_path / "program.p4"
+    entries = "".join(f"\n{i} &&& 0xF : NoAction();" for i in range(1, count))
+    path.write_text(
+        program(
+            members="table t { key = { h.k.a : ternary; } actions = { NoAction; } largest_priority_wins = true;"
+            f" priority_delta = 10; entries = {{ priority = {first} : 0 &&& 0xF : NoAction();{entries} }} }}",
+            apply="t.apply();",
+        )
+    )
+    with pytest.raises(P4Errors, match=f"the priority of this entry comes to {comes_to}: it is 0 to 2147483647"):
+        compile_p4(path)
+
+
+@pytest.mark.parametrize("blocks", ["Ig i", "Prs p, Vfy v, Ig i, Ig e, Vfy c, Vfy d"])
+def test_a_package_that_is_only_called_as_that_of_v1model(blocks: str, tmp_path: Path) -> None:
+    path = tmp_path / "program.p4"
+    kinds = "control Ig(inout bit<8> a); control Vfy(inout bit<8> a); parser Prs(inout bit<8> a);"
+    makes = "control C(inout bit<8> a) { apply { } } parser P(inout bit<8> a) { state start { transition accept; } }"
+    made = ", ".join("P()" if one.split()[0] == "Prs" else "C()" for one in blocks.split(", "))
+    path.write_text(f"#include <core.p4>\n{kinds}\npackage V1Switch({blocks});\n{makes}\nV1Switch({made}) main;\n")
+    with pytest.raises(P4Errors, match=r"this V1Switch is not that of v1model\.p4 \(include <v1model\.p4>\)"):
+        compile_p4(path)

@@ -57,6 +57,10 @@ APPLY = {
     "slice ends": ("h.k.a[0:3] = 1; //!", "ends reversed"),
     "slice of run-time end": ("h.k.a = h.k.b[h.k.a:0]; //!", "known when compiling"),
     "slice of bool": ("h.k.a = m.f[7:0]; //!", "no bits to slice"),
+    "loop over what is declared elsewhere": (
+        "bit<8> i; for (i in 8w1 .. 6) { } //!",
+        "declared here, with its type (as bit<8> i in ...)",
+    ),
     "index of header": ("h.k[0] = 1; //!", "no elements to index"),
     "negative index": ("h.st[-1].v = 1; //!", "outside of"),
     "next outside of parser": ("h.st.next.v = 1; //!", "parser states only"),

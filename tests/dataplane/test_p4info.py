@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from testbed.dataplane.compile import compile_p4
+from testbed.dataplane.diagnostics import P4Errors
 from testbed.dataplane.p4info_format import to_binary, to_text
 from tests.dataplane.programs import program
 
@@ -74,3 +75,27 @@ def test_ids_and_types_given_in_the_program(tmp_path: Path) -> None:
     assert '    type_name {\n      name: "port_t"\n    }\n' in text
     assert "  new_types {\n" in text
     assert '    annotations: "@defaultonly"\n    scope: DEFAULT_ONLY\n' in text
+
+
+@pytest.mark.parametrize(
+    ("to", "written"),
+    [
+        ("bit<32>", "sdn_bitwidth: 32"),
+        ("32", "sdn_bitwidth: 32"),
+        ("string", "sdn_string {"),
+    ],
+)
+def test_values_that_are_translated(to: str, written: str, tmp_path: Path) -> None:
+    """The forms of P4Runtime 1.4, 8.4.6."""
+    top = f'@p4runtime_translation("p4.org/psa/v1/PortId_t", {to}) type bit<9> port_t;'
+    members = "action go(port_t p) {} table t { key = { h.k.a: exact; } actions = { go; } }"
+    text = compiled_text(tmp_path, program(top=top, members=members, apply="t.apply();"))
+    assert f'      translated_type {{\n        uri: "p4.org/psa/v1/PortId_t"\n        {written}' in text
+
+
+@pytest.mark.parametrize("to", ["bool", "int<32>", "bit<5+3>", "bit<w>"])
+def test_a_translation_to_something_else(to: str, tmp_path: Path) -> None:
+    top = f'@p4runtime_translation("p4.org/psa/v1/PortId_t", {to}) type bit<9> port_t;'
+    members = "action go(port_t p) {} table t { key = { h.k.a: exact; } actions = { go; } }"
+    with pytest.raises(P4Errors, match="a translation is to bits or a string"):
+        compiled_text(tmp_path, program(top=top, members=members, apply="t.apply();"))

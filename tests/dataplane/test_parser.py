@@ -113,7 +113,7 @@ def body(directory: Path, text: str) -> tuple[ast.Statement, ...]:
         ("T() a; T<bit<8>>(16) a;", ast.Instance),
         ("@atomic { } {}", ast.Block),
         ("for (bit<8> i = 0, T j = 1; i < 4; i = i + 1, j += 1) { } for (;true;) { }", ast.For),
-        ("for (bit<8> i in 1 .. 4) { } for (a.b in h.s) { }", ast.ForIn),
+        ("for (bit<8> i in 1 .. 4) { }", ast.ForIn),
         ("if (a) b(); else if (c) { } else ;", ast.If),
         ("switch (t.apply().action_run) { a: b: { } default: { } } switch (x) { 1: { } (2): { } }", ast.Switch),
         ("return; return 1;", ast.Return),

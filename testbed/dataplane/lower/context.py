@@ -78,6 +78,7 @@ class Context:
     spent: int = 0
     digests: list[tuple[str, types.Type]] = field(default_factory=list)  # names and types of what is sent
     _named: dict[tuple[str, str], ast.Declared] = field(default_factory=dict)  # by sort and control-plane name
+    _made: set[tuple[str, str]] = field(default_factory=set)
     _field_lists: dict[int, dict[str, Any]] = field(default_factory=dict)
     _effects: dict[ast.Node, bool] = field(default_factory=dict)
 
@@ -99,6 +100,11 @@ class Context:
         first = self._named.setdefault((sort, name), node)
         if first is not node:
             raise refused(node.span, f"the control plane knows another {sort} as {name}, declared at {first.span}")
+        if sort != "action" and (sort, name) in self._made:
+            raise refused(
+                node.span, f"of each instance of its control, the control plane would know this {sort} as {name}"
+            )
+        self._made.add((sort, name))
 
     def has_effects(self, node: ast.Node) -> bool:
         """Whether evaluating `node` may change what another expression reads."""

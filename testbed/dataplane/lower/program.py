@@ -37,6 +37,9 @@ def lower(checked: Checked) -> Lowered:
     return _Program(checked).lowered()
 
 
+_PARAMETERS = (4, 2, 3, 3, 2, 2)  # of the blocks of V1Switch
+
+
 class _Program:
     def __init__(self, checked: Checked) -> None:
         self._context = Context(checked)
@@ -71,6 +74,8 @@ class _Program:
             if not isinstance(block, BlockInstance):
                 raise refused((one.value or main).span, f"{one.parameter.name} has to be a parser or control")
             found.append(block)
+        if tuple(len(block.declaration.parameters) for block in found) != _PARAMETERS:
+            raise refused(main.span, "this V1Switch is not that of v1model.p4", "include <v1model.p4>")
         return found
 
     def _block(self, node: ast.Expression | None, span: Span) -> BlockInstance | ExternInstance | None:

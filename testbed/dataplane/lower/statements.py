@@ -300,11 +300,7 @@ class StatementLowering(CallLowering):
         before = dict(self.frame.known)
         for item in items:
             place = self._loop_variable(node)
-            if (
-                isinstance(node.variable, ast.Variable)
-                and isinstance(item, int)
-                and node.variable not in _assigned(self, node.body)
-            ):
+            if isinstance(item, int) and node.variable not in _assigned(self, node.body):
                 self.frame.known[node.variable] = item
             else:
                 value = (
@@ -318,8 +314,6 @@ class StatementLowering(CallLowering):
         self.frame.known = before
 
     def _loop_variable(self, node: ast.ForIn) -> Value:
-        if not isinstance(node.variable, ast.Variable):
-            return self.place(node.variable)
         place = self.temporary(node.variable.name, self.type_of(node.variable), node.variable.span)
         self.frame.bindings[node.variable] = place
         return place

@@ -19,6 +19,7 @@ from testbed.dataplane.lower.terms import Term
 from testbed.dataplane.lower.values import Scalar, Value
 
 DEFAULT_SIZE = 1024
+_MOST_PRIORITY = (1 << 31) - 1
 _STRICTNESS = ("exact", "lpm", "ternary", "range")  # the match type of a table is that of its least strict key
 
 
@@ -298,6 +299,8 @@ class TableLowering(ExternLowering):
                 current = own
             elif found:
                 current += -step if largest_wins else step
+            if not 0 <= current <= _MOST_PRIORITY:
+                raise refused(entry.span, f"the priority of this entry comes to {current}: it is 0 to {_MOST_PRIORITY}")
             found.append(current)
         return [-one if largest_wins else one for one in found]
 

@@ -268,6 +268,10 @@ class EmulatedNetwork:
             return self._bmv2.counters()
         return self._links.client.switches(job) if self._links is not None else ()
 
+    def waiting(self) -> tuple[str, ...]:
+        """In words, which slots of sums lack whose contributions."""
+        return self._links.client.waiting() if self._links is not None else ()
+
     def pauses(self) -> tuple[Pause, ...]:
         """What PFC keeps from being served now."""
         return self._links.client.pauses() if self._links is not None else ()

@@ -131,6 +131,7 @@ class Books:
                 self._drops_elsewhere(tally.links),
             ),
             describe_pauses(self._plan, self._network.pauses()),
+            *self._network.waiting(),
         )
         return tally, "; ".join(filter(None, told))
 

@@ -227,7 +227,7 @@ class Prediction:
     bound_ns: int  # the alpha-beta bound of one iteration on these links (0: no schedule, e.g. a command)
     packets_per_iteration: int  # wire packets, data and control
     packet_hops_per_iteration: int
-    packet_hops_per_s: float  # while a collective runs, at dilation 1
+    packet_hops_per_s: float  # while a collective runs, of an incast while all send, at dilation 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,3 +280,7 @@ class Plan:
     def placement(self) -> tuple[str, ...]:
         """The host of each rank, the jobs' ranks numbered through."""
         return tuple(host for job in self.jobs for host in job.placement)
+
+    def called(self, number: int) -> str:
+        """A rank by its number among those of all jobs: `rank 3`, or where jobs have names `rank NAME/3`."""
+        return next(job.called(number - job.first) for job in self.jobs if number in job.numbers)

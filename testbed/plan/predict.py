@@ -1,16 +1,20 @@
 """What the plan expects of a run before it runs: packets, packet-hops, the base round trip and the bound."""
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from testbed import collective
 from testbed.collective.schedule import Schedule
 from testbed.plan.bound import bound_ns
 from testbed.plan.framing import Framing
-from testbed.plan.messages import Buffer, messages
+from testbed.plan.messages import Buffer, kinds, messages
 from testbed.plan.model import Aggregation, Prediction, Switching, SwitchingKind
 from testbed.plan.network import network_of
 from testbed.plan.paths import RankPaths
 from testbed.plan.sums import Packets, SumPaths
+from testbed.plan.timing import StageTimes
 from testbed.spec.model import JobSpec, TrafficSpec, TransportSpec, WorkloadSpec
 from testbed.training import buffer_elements
 from testbed.transport import reduces
@@ -67,6 +71,8 @@ def predict(job: JobSpec, ranks: RankPaths, switching: Switching, tree: Aggregat
         packets, hops = load.of_schedule(schedule, work, framing)
         bound = bound_ns(ranks, framing, schedule, work)
         rate = hops * _NS / bound if bound else 0.0
+        if schedule.incast:
+            rate = max([rate, *load.of_incasts(schedule, work, framing)])
     elif job.workload is not None:
         rate = sum(load.of_nic(rank) for rank in range(len(ranks.placement)))
     return Prediction(path.base_rtt_ns, bound, packets, hops, rate)
@@ -95,11 +101,28 @@ def predict_all(
     )
 
 
+class _Pace:
+    """Packet-hops at ports that work side by side, and how long the busiest is at it."""
+
+    def __init__(self) -> None:
+        self._busy: dict[int, float] = defaultdict(float)  # by rank, in bytes over bits a second
+        self._hops = 0
+
+    def add(self, rank: int, busy: float, hops: int) -> None:
+        self._busy[rank] += busy
+        self._hops += hops
+
+    @property
+    def hops_per_s(self) -> float:
+        return self._hops / (8 * max(self._busy.values()))
+
+
 class _Load:
     """Packet-hops: wire packets times the links they cross, but for those between native switches, which are memory."""
 
     def __init__(self, ranks: RankPaths, switching: SwitchingKind) -> None:
         self._ranks = ranks
+        self._times = StageTimes(ranks.graph)
         self._switching = switching
 
     def of_schedule(self, schedule: Schedule, work: Sequence[Buffer], framing: Framing) -> tuple[int, int]:
@@ -110,6 +133,25 @@ class _Load:
             packets += data + acks
             hops += data * self._between(source, target) + acks * self._between(target, source)
         return packets, hops
+
+    def of_incasts(self, schedule: Schedule, work: Sequence[Buffer], framing: Framing) -> Iterator[float]:
+        """Packet-hops a second of each step in which ranks may send to one port together.
+
+        They do not wait for it: n senders offer n times its rate, each until it has sent its share (and again, if that
+        was lost), on all links but the last. That one and the acknowledgements go at the port's pace.
+        """
+        for rows, found, kind in (kinds(schedule, buffer) for buffer in work):
+            for step in np.unique(rows["step"]):
+                offered = _Pace()
+                taken = _Pace()
+                for number, count in Counter(kind[rows["step"] == step].tolist()).items():
+                    source, target, size_bytes = found[number]
+                    data, bytes_ = count * framing.packets(size_bytes), count * framing.wire_bytes(size_bytes)
+                    acks = count * framing.acknowledgements(size_bytes) * self._between(target, source)
+                    first, *_, last = self._times.fastest(self._ranks.stages(source, target)).rates_bps
+                    offered.add(source, bytes_ / first, data * (self._between(source, target) - 1))
+                    taken.add(target, bytes_ / last, data + acks)
+                yield offered.hops_per_s + taken.hops_per_s
 
     def of_nic(self, rank: int) -> float:
         """Packet-hops a second of a rank that sends full packets to all others at its NIC's rate."""

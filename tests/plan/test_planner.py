@@ -242,3 +242,20 @@ def test_times_that_no_clock_reaches_are_refused(keys: dict[str, Any], named: st
 def test_a_dilation_that_nobody_waits_for_is_refused() -> None:
     with pytest.raises(UsageError, match="ask for a time dilation of"):
         planned(**star(2, links=[{"rate": "100Tbps", "delay": "0ns"}], workload={"size": "1GiB"}))
+
+
+def test_the_senders_of_an_incast_do_not_wait_for_the_port_that_they_share() -> None:
+    """Eight send 64 packets each to one: 1,106 B on the wire with all headers, of the first ones 16 more (RETH)."""
+    made = planned(
+        STOCK,
+        topology={"kind": "star", "hosts": 9},
+        links=[{"rate": "1Gbps", "delay": "50us"}],
+        switches={"kind": "native"},
+        workers={"count": 9},
+        transport={"kind": "roce", "mtu": 1024, "ack_every": 8},
+        workload={"algorithm": "parameter-server", "size": "64KiB"},
+    )
+    at_a_port = 1e9 / 8 / 1106
+    uplinks, downlink, acknowledgements = 8, 1, 2 / 8  # over two links each
+    expected = (uplinks + downlink + acknowledgements) * at_a_port
+    assert made.prediction.packet_hops_per_s == pytest.approx(expected, rel=0.001)

@@ -1,7 +1,7 @@
 # The two commands: `make run` and `make test`. Both do all the set-up, once; neither starts a service.
 PYTHON ?= python3
 BIN := .venv/bin
-NATIVE := setup.py $(wildcard testbed/netcore/*.[ch]) testbed/dataplane/native/runtime/abi.h
+NATIVE := setup.py $(wildcard testbed/netcore/*.[ch]) $(addprefix testbed/dataplane/native/runtime/,abi.h crc32.h)
 RUN_PACKAGES := mininet openvswitch-switch iproute2 iputils-ping gcc libc6-dev python3-venv python3-dev
 TEST_PACKAGES := $(RUN_PACKAGES) iperf3 tcpdump tshark procps
 VM_PACKAGES := debootstrap qemu-system-x86 e2fsprogs openssh-client

@@ -8,7 +8,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 CORE = Path("testbed/netcore")
-ABI = Path("testbed/dataplane/native/runtime/abi.h")  # of switch programs, which the core hosts
+RUNTIME = Path("testbed/dataplane/native/runtime")  # of switch programs, which the core hosts
+SHARED_HEADERS = (RUNTIME / "abi.h", RUNTIME / "crc32.h")
 # Calls between files need no table, and structs written field by field are not read at once in pieces twice as wide,
 # for which the processor has to wait until they are written.
 OPTIMISED = ("-O3", "-fvisibility=hidden", "-fno-tree-slp-vectorize")
@@ -34,7 +35,7 @@ setup(
         Extension(
             "testbed.netcore._core",
             sources=sorted(str(path) for path in CORE.glob("*.c")),
-            depends=sorted(str(path) for path in (ABI, *CORE.glob("*.h"))),
+            depends=sorted(str(path) for path in (*SHARED_HEADERS, *CORE.glob("*.h"))),
             define_macros=[("_GNU_SOURCE", None)],
             extra_compile_args=["-std=c11", *OPTIMISED, "-Wall", "-Wextra"],
         )

@@ -1,9 +1,10 @@
-/* CRCs by tables: CRC-32 eight bytes a step, the others one; the sum four. */
+/* CRC-32 as crc32.h has it, the other CRCs by tables, a byte a step; the sum by four. */
 #include "hash.h"
 
 #include "bytes.h"
+#include "crc32.h"
 
-uint32_t crc32_after[8][256];
+crc32_table crc32_after;
 static uint32_t crc16_table[256], ccitt_table[256];
 
 static uint32_t reflected_step(uint32_t crc, uint32_t polynomial)
@@ -17,15 +18,12 @@ __attribute__((constructor)) static void fill_tables(void)
 {
     for (uint32_t i = 0; i < 256; i++) {
         crc16_table[i] = reflected_step(i, 0xa001);
-        crc32_after[0][i] = reflected_step(i, 0xedb88320);
         uint32_t ccitt = i << 8;
         for (int bit = 0; bit < 8; bit++)
             ccitt = (ccitt & 0x8000 ? ccitt << 1 ^ 0x1021 : ccitt << 1) & 0xffff;
         ccitt_table[i] = ccitt;
     }
-    for (uint32_t i = 0; i < 256; i++)
-        for (int k = 1; k < 8; k++)
-            crc32_after[k][i] = crc32_after[k - 1][i] >> 8 ^ crc32_after[0][crc32_after[k - 1][i] & 0xff];
+    crc32_fill(crc32_after);
 }
 
 uint64_t hash_crc16(const uint8_t *data, size_t length)
@@ -38,12 +36,7 @@ uint64_t hash_crc16(const uint8_t *data, size_t length)
 
 uint64_t hash_crc32(const uint8_t *data, size_t length)
 {
-    uint32_t crc = UINT32_MAX;
-    for (; length >= 8; data += 8, length -= 8)
-        crc = crc32_add(crc, load_be64(data), 8);
-    for (; length > 0; data++, length--)
-        crc = crc32_add(crc, *data, 1);
-    return (uint32_t)~crc;
+    return (uint32_t)~crc32_advance(crc32_after, UINT32_MAX, data, length);
 }
 
 uint64_t hash_crc_ccitt(const uint8_t *data, size_t length)

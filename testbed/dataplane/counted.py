@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.native.control import Control
 
 

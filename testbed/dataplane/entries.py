@@ -6,7 +6,7 @@ The plan owns `routes`, `members` and `salts`, so that lines on these are refuse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.forwarding import MEMBERS, ROUTES, SALTS
 from testbed.dataplane.native.configurable import check_number
 from testbed.dataplane.native.control import ActionCall, Control, ControlError, FieldMatch, element

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.counted import CounterCounts, EntryCounts, counted
 from testbed.dataplane.native.build import build_program
 from testbed.dataplane.native.configurable import ConfigurableSwitch

@@ -7,7 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from testbed.dataplane.bmv2json import Program, program_of, read_json
+from testbed.dataplane.bmv2json import program_of, read_json
+from testbed.dataplane.bmv2model import Program
 from testbed.resources import own_or_shipped, shared_folder
 
 FILES = (".p4", ".json")

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from testbed.dataplane.bmv2json import Table, read_json
+from testbed.dataplane.bmv2json import read_json
+from testbed.dataplane.bmv2model import Table
 from testbed.dataplane.native.control import ActionCall, Control, ControlError, FieldMatch
 from testbed.dataplane.native.exchange import Exchange
 from testbed.dataplane.native.loader import Rates

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from testbed.dataplane.bmv2.runtime import Runtime, interface
 from testbed.dataplane.bmv2.switch import Bmv2Switch
-from testbed.dataplane.bmv2json import Program, read_json
+from testbed.dataplane.bmv2json import read_json
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.counted import counted
 from testbed.dataplane.entries import carry_out, path_of
 from testbed.dataplane.forwarding import Forwarding

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from testbed.dataplane.aggregation import REFUSED, SLOT_COUNTERS
-from testbed.dataplane.bmv2json import Program, read_json
+from testbed.dataplane.bmv2json import read_json
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.counted import counted
 from testbed.dataplane.entries import carry_out, path_of
 from testbed.dataplane.forwarding import Forwarding

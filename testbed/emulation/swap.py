@@ -8,7 +8,7 @@ import ipaddress
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
-from testbed.dataplane.bmv2json import Array, Program
+from testbed.dataplane.bmv2model import Array, Program
 from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.control import Control
 from testbed.dataplane.stf_runner import Configurable

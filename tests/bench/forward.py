@@ -15,7 +15,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from testbed.dataplane.bmv2json import Program, program_of
+from testbed.dataplane.bmv2json import program_of
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.native.build import build_program
 from testbed.dataplane.native.control import ActionCall, Control, FieldMatch

@@ -9,7 +9,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.dataplane.bmv2json import Program, program_of
+from testbed.dataplane.bmv2json import program_of
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.native.control import ActionCall, FieldMatch
 from testbed.dataplane.native.exchange import Exchange

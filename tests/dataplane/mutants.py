@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from testbed.dataplane.bmv2json import JsonError, program_of
+from testbed.dataplane.bmv2json import program_of
+from testbed.dataplane.bmv2model import JsonError
 from testbed.dataplane.native.generator import generate
 
 ORACLE = Path(__file__).with_name("oracle")

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from testbed.dataplane.bmv2json import Program, program_of
+from testbed.dataplane.bmv2json import program_of
+from testbed.dataplane.bmv2model import Program
 
 Json = dict[str, Any]
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from testbed.dataplane.bmv2json import JsonError, Term, program_of, read_json, term
+from testbed.dataplane.bmv2json import program_of, read_json, term
+from testbed.dataplane.bmv2model import JsonError, Term
 from testbed.dataplane.native.generator import generate
 from tests.dataplane.mutants import documents, unforeseen
 from tests.dataplane.small_programs import document

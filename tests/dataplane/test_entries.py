@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.dataplane.bmv2json import Program, program_of
+from testbed.dataplane.bmv2json import program_of
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.entries import carry_out, mistakes, path_of, shipped
 from testbed.dataplane.native.exchange import Exchange
 from testbed.dataplane.programs import document_of

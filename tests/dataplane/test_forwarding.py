@@ -9,7 +9,8 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from testbed.dataplane.bmv2json import Program, program_of
+from testbed.dataplane.bmv2json import program_of
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.forwarding import Forwarding
 from testbed.dataplane.native.control import ActionCall, ControlError, FieldMatch

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.dataplane.bmv2json import JsonError
+from testbed.dataplane.bmv2model import JsonError
 from testbed.dataplane.cache import cache_folder
 from testbed.dataplane.native.build import build_program
 from testbed.dataplane.native.generator import generate

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.dataplane.bmv2json import Program, program_of
+from testbed.dataplane.bmv2json import program_of
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.native.control import ActionCall, FieldMatch
 from testbed.dataplane.native.exchange import Exchange

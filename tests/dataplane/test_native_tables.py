@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.native.control import ActionCall, ControlError, FieldMatch
 from testbed.dataplane.native.exchange import Exchange
 from testbed.dataplane.native.loader import Rates

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import execute
-from testbed.dataplane.bmv2json import JsonError
+from testbed.dataplane.bmv2model import JsonError
 from testbed.dataplane.native.exchange import Exchange
 from testbed.dataplane.native.generator import generate
 from testbed.errors import MachineLacks

@@ -7,7 +7,8 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from testbed.dataplane.bmv2json import Program, program_of
+from testbed.dataplane.bmv2json import program_of
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.native.build import build_program
 from testbed.dataplane.native.control import ActionCall, Control, FieldMatch
 from testbed.dataplane.native.loader import load_program

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from testbed.dataplane.bmv2.runtime import CONTEXT, Refused, Runtime, interface
-from testbed.dataplane.bmv2json import Program, Table
+from testbed.dataplane.bmv2model import Program, Table
 from testbed.dataplane.native.control import ActionCall, Control, ControlError, FieldMatch, element
 from testbed.dataplane.native.loader import ProgramTable, Rates
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from testbed.dataplane.bmv2.control import Bmv2Control
 from testbed.dataplane.bmv2.runtime import CONTEXT, Runtime, interface
-from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.native.control import ControlError
 
 # More than ever waits where links are the bottleneck. By default a queue of bmv2's takes 64 packets of any size.

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.cache import cache_folder, keep, kept, work_folder
 from testbed.dataplane.native.generator import generate
 from testbed.dataplane.native.names import identifier

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from testbed.dataplane.bmv2json import JsonError, Term
+from testbed.dataplane.bmv2model import JsonError, Term
 from testbed.dataplane.native.layout import Layout, pattern
 from testbed.dataplane.native.numbers import modular
 from testbed.dataplane.native.wire import Piece, load_bits, runs, store_lines

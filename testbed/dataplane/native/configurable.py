@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Sequence
 
-from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.native.control import Control, ControlError
 from testbed.dataplane.native.loader import ProgramTable
 from testbed.errors import MachineLacks

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.dataplane.bmv2json import Array, Program, Table
+from testbed.dataplane.bmv2model import Array, Program, Table
 from testbed.dataplane.native.loader import STATUS, Call, Count, Match, ProgramTable, Rates
 from testbed.errors import UsageError
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from testbed.dataplane.bmv2json import ActionCall, Conditional, JsonError, Pipeline, Program, Table
+from testbed.dataplane.bmv2model import ActionCall, Conditional, JsonError, Pipeline, Program, Table
 from testbed.dataplane.native.expressions import Expressions
 from testbed.dataplane.native.layout import Layout
 from testbed.dataplane.native.names import Scope, bare, comment

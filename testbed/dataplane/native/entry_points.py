@@ -1,6 +1,6 @@
 """The functions that the ABI calls for a packet: ingress, egress, and the ways in which a packet comes round again."""
 
-from testbed.dataplane.bmv2json import JsonError, Term
+from testbed.dataplane.bmv2model import JsonError, Term
 from testbed.dataplane.native.layout import Layout, pattern
 from testbed.dataplane.native.numbers import modular, stored
 

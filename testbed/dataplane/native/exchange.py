@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.native.build import build_program, build_trials
 from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.loader import Frame, Mutant, load_program, load_trials

@@ -8,7 +8,7 @@ or a mask), sums, products, left shifts and bit operations are computed modulo a
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from testbed.dataplane.bmv2json import Field, HeaderType, JsonError, Term
+from testbed.dataplane.bmv2model import Field, HeaderType, JsonError, Term
 from testbed.dataplane.native.layout import Layout, kept_bits, pattern
 from testbed.dataplane.native.numbers import (
     I64,

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from testbed.dataplane.bmv2json import Program, as_known
+from testbed.dataplane.bmv2json import as_known
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.native.calculations import calculation
 from testbed.dataplane.native.controls import ControlFunction
 from testbed.dataplane.native.entry_points import digest_bytes, entry_names, entry_points, verifies_checksums

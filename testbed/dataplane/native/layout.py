@@ -6,7 +6,7 @@ Everything of one packet is a `struct context *c`: `c->m` metadata, `c->h` heade
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from testbed.dataplane.bmv2json import Field, Header, HeaderType, JsonError, Program
+from testbed.dataplane.bmv2model import Field, Header, HeaderType, JsonError, Program
 from testbed.dataplane.native.names import Scope
 from testbed.dataplane.native.numbers import modular, stored
 from testbed.dataplane.native.usage import Usage, usage_of

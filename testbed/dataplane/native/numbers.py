@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from testbed.dataplane.bmv2json import JsonError
+from testbed.dataplane.bmv2model import JsonError
 
 MAX_BITS = 2112  # of an intermediate result; of a field 64 less
 

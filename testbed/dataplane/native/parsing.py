@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from testbed.dataplane.bmv2json import HeaderType, JsonError, Primitive, Program, State, Term, Transition
+from testbed.dataplane.bmv2model import HeaderType, JsonError, Primitive, Program, State, Term, Transition
 from testbed.dataplane.native.expressions import Expressions, lookaheads
 from testbed.dataplane.native.layout import Layout
 from testbed.dataplane.native.names import Scope, comment

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from testbed.dataplane.bmv2json import Array, JsonError, Profile, Program, Source, Table, ValueSet
+from testbed.dataplane.bmv2model import Array, JsonError, Profile, Program, Source, Table, ValueSet
 from testbed.dataplane.native.numbers import stored_bytes
 from testbed.units import format_bytes
 

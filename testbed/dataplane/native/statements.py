@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from testbed.dataplane.bmv2json import Action, Array, JsonError, Primitive, Program, Term
+from testbed.dataplane.bmv2model import Action, Array, JsonError, Primitive, Program, Term
 from testbed.dataplane.native.expressions import Expressions, fitted
 from testbed.dataplane.native.layout import Layout, kept_bits
 from testbed.dataplane.native.names import Scope, comment, string

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.dataplane.bmv2json import EntryKey, JsonError, Program, Table
+from testbed.dataplane.bmv2model import EntryKey, JsonError, Program, Table
 from testbed.dataplane.native.expressions import Expressions
 from testbed.dataplane.native.names import comment
 from testbed.dataplane.native.numbers import modular

@@ -8,7 +8,7 @@ stacks, members of unions and headers with a varbit field are kept whole.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 
-from testbed.dataplane.bmv2json import Field, HeaderType, Key, Primitive, Program, Term
+from testbed.dataplane.bmv2model import Field, HeaderType, Key, Primitive, Program, Term
 
 _RUNTIME = ("egress_spec", "mcast_grp", "priority")  # standard metadata that decides on a packet's fate
 _WAYS = (  # that a packet takes besides the one to a port

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from testbed.dataplane.bmv2json import Field, HeaderType, JsonError
+from testbed.dataplane.bmv2model import Field, HeaderType, JsonError
 from testbed.dataplane.native.layout import Layout, pattern
 from testbed.dataplane.native.numbers import modular, stored
 

@@ -13,7 +13,7 @@ from finsy.proto import p4i, p4r
 from google.protobuf import any_pb2, struct_pb2
 from grpc import StatusCode
 
-from testbed.dataplane.bmv2json import Program
+from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.native.control import Control
 from testbed.dataplane.native.loader import ProgramTable, load_program
 from testbed.dataplane.p4runtime.arbitration import Arbitration, election_of

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from finsy.proto import p4r
 
-from testbed.dataplane.bmv2json import JsonError, program_of
+from testbed.dataplane.bmv2json import program_of
+from testbed.dataplane.bmv2model import JsonError
 from testbed.dataplane.native.build import CompilerFailed, build_program
 from testbed.dataplane.native.control import Control
 from testbed.dataplane.p4runtime.arrays import ArrayStore

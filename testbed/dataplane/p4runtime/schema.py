@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from finsy.proto import p4i
 
-from testbed.dataplane import bmv2json
+from testbed.dataplane import bmv2model
 from testbed.dataplane.p4runtime.data import Type, type_of
 from testbed.dataplane.p4runtime.refusal import invalid, unsupported
 
@@ -74,7 +74,7 @@ class Table:
     meter: int
     idle: bool
     fixed: bool
-    program: bmv2json.Table
+    program: bmv2model.Table
 
     @property
     def ordered(self) -> bool:
@@ -131,7 +131,7 @@ class Schema:
     """All objects by id. Raises Refusal (INVALID_ARGUMENT, UNIMPLEMENTED) for a P4Info that is not of the program."""
 
     p4info: p4i.P4Info
-    program: bmv2json.Program
+    program: bmv2model.Program
     tables: dict[int, Table] = field(default_factory=dict)
     profiles: dict[int, Profile] = field(default_factory=dict)
     counters: dict[int, Array] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class Schema:
                     raise invalid(f"{each.preamble.name!r} has the id {number:#x}, which is 0 or another's")
                 seen.add(number)
 
-    def _table(self, info: p4i.Table, own: bmv2json.Table) -> Table:
+    def _table(self, info: p4i.Table, own: bmv2model.Table) -> Table:
         fields = tuple(_field(match, own.name) for match in info.match_fields)
         kinds = [key.match for key in own.keys]
         told = [_OWN_KINDS[each.kind] for each in fields]
@@ -228,7 +228,7 @@ class Schema:
             own,
         )
 
-    def _action(self, number: int, table: bmv2json.Table) -> Action:
+    def _action(self, number: int, table: bmv2model.Table) -> Action:
         if number not in self._actions:
             raise invalid(f"table {table.name}: there is no action {number:#x}")
         info = self._actions[number]
@@ -270,7 +270,7 @@ class Schema:
         self.digests[number] = Digest(number, name, type_, bits.pop())
         self.digest_lists |= dict.fromkeys(lists, number)
 
-    def _term_bits(self, term: bmv2json.Term) -> int:
+    def _term_bits(self, term: bmv2model.Term) -> int:
         if term.kind == "field":
             header, member = term.value
             return self.program.headers[header].type.field(member).bits
@@ -299,7 +299,7 @@ def _metadata(info: p4i.ControllerPacketMetadata.Metadata, of: str) -> Field:
     return Field(info.id, info.name, _bits(info.bitwidth, f"{of}: {info.name}"))
 
 
-def _arrays(infos: Iterable[Any], own: Iterable[bmv2json.Array], what: str) -> dict[int, Array]:
+def _arrays(infos: Iterable[Any], own: Iterable[bmv2model.Array], what: str) -> dict[int, Array]:
     known = {each.name: each for each in own}
     arrays = {}
     for info in infos:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from finsy.proto import p4r
 from grpc import StatusCode
 
-from testbed.dataplane import bmv2json
+from testbed.dataplane import bmv2model
 from testbed.dataplane.native.control import ActionCall, Control, FieldMatch
 from testbed.dataplane.p4runtime.messages import Match, decode_action, decode_match, encode_action, encode_match
 from testbed.dataplane.p4runtime.profiles import OneShot, ProfileStore
@@ -50,7 +50,7 @@ class TableStore:
     """One table. `now_ns` of its methods is model time."""
 
     schema: Table
-    program: bmv2json.Program
+    program: bmv2model.Program
     control: Control
     profile: ProfileStore | None
     entries: dict[Key, Entry] = field(default_factory=dict)
@@ -502,7 +502,7 @@ def _wanted(message: p4r.TableEntry, asked: p4r.TableEntry) -> bool:
     )
 
 
-def _match_of(key: bmv2json.EntryKey, field: Field) -> FieldMatch | None:
+def _match_of(key: bmv2model.EntryKey, field: Field) -> FieldMatch | None:
     """None where a ternary or optional field, a prefix or a range is of everything."""
     ones = (1 << field.bits) - 1
     match field.kind:

@@ -165,6 +165,33 @@ def test_a_slot_goes_on_when_its_result_comes_and_not_before():
     assert [(h.slot, h.version, h.chunk) for h in map(aggregation.decode, burst.headers)] == [(2, 1, 6), (0, 1, 4)]
 
 
+def test_results_wait_for_a_quarter_of_the_slots_but_not_long():
+    [end] = members(1, values=32, slots=16, hold="10us")
+    end.post_reduce(0, np.zeros(32 * 20, np.int32), 0)
+    [results] = Waiting.answer(end.transmit(0, 100))
+
+    def come(count, now):
+        for _ in range(count):
+            header, data = results.pop(0)
+            end.receive(Arrival(AGGREGATOR, 0, 128, (header,), data), now)
+
+    come(3, 1000)
+    assert not end.transmit(1000, 100)
+    assert end.deadline() == 11_000
+    come(1, 2000)
+    assert end.deadline() == 2000
+    [burst] = end.transmit(2000, 100)
+    assert burst.packets == 4
+    come(1, 3000)
+    assert not end.transmit(12_999, 100)
+    end.on_deadline(13_000)
+    results += Waiting.answer([burst])[0]
+    come(14, 14_000)
+    assert not end.events()
+    come(1, 14_001)
+    assert end.events() == (Reduced(0),), "nothing more is to come: nothing is waited for"
+
+
 def test_a_budget_is_kept():
     [end] = members(1, values=32, slots=100)
     end.post_reduce(0, np.zeros(3200, np.int32), 0)
@@ -430,6 +457,7 @@ def test_values_fill_the_mtu_and_slots_the_path():
     packet_ns = (1024 + 16 + 42 + 24) * 80  # 100 Mb/s: 80 ns a byte; 58 + 24 bytes of headers
     assert (scaled["values"], scaled["slots"]) == (256, 2 * -(-1_000_000 // packet_ns))
     assert scaled["timeout"] == 2 * 1_000_000 + scaled["slots"] * packet_ns
+    assert scaled["hold"] == 250_000
     assert packet_bytes(scaled) == 1040
     for link, fit in ((172, 32), (299, 32), (300, 64), (1067, 224), (1068, 256), (9000, 256)):
         assert values(Path(10**9, 100_000, link, 64))["values"] == fit
@@ -440,7 +468,7 @@ def test_values_fill_the_mtu_and_slots_the_path():
 def test_published_constants():
     assert values(scale="none") == {
         "root": "auto", "framing": "udp", "values": 256, "slots": 512, "timeout": 10_000_000, "backoff": 6,
-        "retries": 16, "dscp": 26,
+        "retries": 16, "hold": 0, "dscp": 26,
     }  # fmt: skip
 
 

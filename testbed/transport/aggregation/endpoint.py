@@ -5,7 +5,8 @@ round at a time: its packet is sent, and sent again when its timer runs out, unt
 slot's next round with the other version. So the switch knows, when a chunk comes, that this member has the result of
 the one before: two versions are enough, and any packet may be lost, doubled or late. Results are told by their number.
 
-All work is done on arrays: what has come is taken in when the driver next asks for anything, all of it at once.
+All work is done on arrays, so that a packet costs the less the more there are at once: what has come waits, but no
+longer than `hold`, until a quarter of the slots or all that is still to come is there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,6 +52,7 @@ class AggregationEndpoint:
         self._came: list[bytes] = []  # headers of results not yet taken in, and their values
         self._values = bytearray()
         self._came_alone: list[bytes] = []  # those of exponents alone
+        self._came_ns = 0  # when the first of these came
         self._events: list[ReduceEvent] = []
         self._failure: str | None = None
         self._now = 0
@@ -85,6 +87,8 @@ class AggregationEndpoint:
         elif rest or whole not in (0, count - 1, count):  # exponents alone: all of a run, or what ends it
             self._bad("bad_length", count)
         else:
+            if not self._waiting:
+                self._came_ns = now
             self._came += arrival.headers[:whole]
             self._values += arrival.payload
             self._came_alone += arrival.headers[whole:]
@@ -110,12 +114,16 @@ class AggregationEndpoint:
         self._take_in()
         if not self._reductions:
             return None
-        return self._now if self._slots.ready else self._slots.earliest_ns
+        if self._slots.ready:
+            return self._now
+        earliest_ns = self._slots.earliest_ns
+        return min(earliest_ns, self._came_ns + self._constants.hold_ns) if self._waiting else earliest_ns
 
     def on_deadline(self, now: int) -> None:
         self._now = now
-        self._take_in()
-        if self._slots.earliest_ns > now:
+        due = self._slots.earliest_ns <= now
+        self._take_in(at_once=due)
+        if not due:
             return
         expired = self._slots.expire(self._timer, now)
         self.counters.timeouts += len(expired)
@@ -175,8 +183,16 @@ class AggregationEndpoint:
             payload=payload,
         )
 
-    def _take_in(self) -> None:
-        """What has come since."""
+    @property
+    def _waiting(self) -> int:
+        """Packets that have come and are not taken in."""
+        return len(self._came) + len(self._came_alone)
+
+    def _take_in(self, at_once: bool = False) -> None:
+        """Take in what has come, if it is time to."""
+        held = self._now < self._came_ns + self._constants.hold_ns and not at_once
+        if held and self._waiting < min(self._constants.batch, self._slots.asked):
+            return
         if self._came_alone:
             headers, self._came_alone = self._came_alone, []
             self._take(headers, np.empty((len(headers), 0), np.int32))
@@ -216,6 +232,7 @@ class AggregationEndpoint:
             if len(once):
                 self._timer.measure(self._now - int(state.sent_ns[once].max()))
             self.counters.received_bytes += sums.nbytes
+            state.asked -= len(slots)
             for group, which in self._alike(slots):
                 self._accept(group, slots[which], sums[which], exponents[which])
         if others is not None:

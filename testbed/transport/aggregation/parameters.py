@@ -12,6 +12,8 @@ _SLOTS_BDPS = 2
 _SLOTS_MOST = 512
 _SLOTS_LEAST = 16
 _TIMEOUT_RTTS = 2
+_HOLD_SHARE = 4  # of the base RTT
+_BATCH_SHARE = 4  # of the slots
 _ROCE_BYTES = BTH_BYTES + ICRC_BYTES
 
 
@@ -37,6 +39,10 @@ def _scaled_values(path: Path, values: Values) -> Value:
 def _scaled_slots(path: Path, values: Values) -> Value:
     slots = _SLOTS_BDPS * -(-path.base_rtt_ns // _packet_ns(path, values))
     return min(max(slots, 2 * path.max_burst_packets, _SLOTS_LEAST), _SLOTS_MOST)
+
+
+def _scaled_hold(path: Path, _: Values) -> Value:
+    return path.base_rtt_ns // _HOLD_SHARE
 
 
 def _scaled_timeout(path: Path, values: Values) -> Value:
@@ -107,6 +113,16 @@ PARAMETERS = (
         "our choice: SwitchML's worker never gives up",
         least=1,
     ),
+    Parameter(
+        "hold",
+        "how long results may wait for others, until a quarter of the slots' or all that are to come are there; they "
+        "are taken in at once, and what follows leaves as one run",
+        0,
+        "ns",
+        "SwitchML's public worker takes in what there is",
+        "a quarter of the base RTT",
+        _scaled_hold,
+    ),
     Parameter("dscp", "DSCP of the packets", 26, "", "our choice: that of RoCE's data", most=63),
 )
 
@@ -121,6 +137,8 @@ class Constants:
     timeout_ns: int
     backoff: int
     retries: int
+    hold_ns: int
+    batch: int
     dscp: int
     burst_packets: int
 
@@ -133,6 +151,8 @@ class Constants:
             timeout_ns=whole(values, "timeout"),
             backoff=whole(values, "backoff"),
             retries=whole(values, "retries"),
+            hold_ns=whole(values, "hold"),
+            batch=max(1, whole(values, "slots") // _BATCH_SHARE),
             dscp=whole(values, "dscp"),
             burst_packets=path.max_burst_packets,
         )

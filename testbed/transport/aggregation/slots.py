@@ -38,6 +38,7 @@ class Slots:
         self.sent_ns = np.zeros(count, np.int64)
         self.due_ns = np.full(count, FREE, np.int64)  # when its packet is sent again
         self.earliest_ns = FREE  # none of those is before it
+        self.asked = 0  # how many results are to come
         self._values = values
         self._ready: deque[Numbers] = deque()  # those with a packet to send, and some more
 
@@ -93,12 +94,14 @@ class Slots:
     def sent(self, slots: Numbers, timer: Timer, now: int) -> int:
         """Their packets leave now; how many of them again."""
         first = self.due_ns[slots] == UNSENT
+        fresh = int(np.count_nonzero(first))
+        self.asked += fresh
         self.doubled[slots[first]] = timer.doubled
         waits_ns = timer.waits_ns(self.doubled[slots])
         self.sent_ns[slots] = now
         self.due_ns[slots] = now + waits_ns
         self.earliest_ns = min(self.earliest_ns, now + int(waits_ns.min()))
-        return len(slots) - int(np.count_nonzero(first))
+        return len(slots) - fresh
 
     def expire(self, timer: Timer, now: int) -> Numbers:
         """Those whose wait is over: their packets are to be sent again."""
@@ -113,5 +116,6 @@ class Slots:
 
     def clear(self) -> None:
         """No slot has a round any more."""
+        self.asked = 0
         self.due_ns[:] = FREE
         self._ready.clear()

@@ -113,8 +113,12 @@ class _Pace:
         self._hops += hops
 
     @property
-    def hops_per_s(self) -> float:
-        return self._hops / (8 * max(self._busy.values()))
+    def busiest(self) -> float:
+        return max(self._busy.values())
+
+    def hops_per_s(self, at_least: float = 0.0) -> float:
+        """Where it takes at least as long."""
+        return self._hops / (8 * max(self.busiest, at_least))
 
 
 class _Load:
@@ -148,10 +152,10 @@ class _Load:
                     source, target, size_bytes = found[number]
                     data, bytes_ = count * framing.packets(size_bytes), count * framing.wire_bytes(size_bytes)
                     acks = count * framing.acknowledgements(size_bytes) * self._between(target, source)
-                    first, *_, last = self._times.fastest(self._ranks.stages(source, target)).rates_bps
-                    offered.add(source, bytes_ / first, data * (self._between(source, target) - 1))
-                    taken.add(target, bytes_ / last, data + acks)
-                yield offered.hops_per_s + taken.hops_per_s
+                    rates_bps = self._times.fastest(self._ranks.stages(source, target)).rates_bps
+                    offered.add(source, bytes_ / rates_bps[0], data * (self._between(source, target) - 1))
+                    taken.add(target, bytes_ / rates_bps[-1], data + acks)
+                yield offered.hops_per_s() + taken.hops_per_s(offered.busiest)
 
     def of_nic(self, rank: int) -> float:
         """Packet-hops a second of a rank that sends full packets to all others at its NIC's rate."""

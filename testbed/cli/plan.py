@@ -63,4 +63,5 @@ def _draw(file: Path, made: Plan) -> None:
 
     if file.suffix[1:] not in FORMATS:
         raise UsageError(f"{file} is no picture", hint=f"its name ends in one of {', '.join(FORMATS)}")
-    draw(made.graph, file, {host: f"rank {rank}" for rank, host in enumerate(made.placement)}, link_kinds(made))
+    ranks = {host: made.called(number) for number, host in enumerate(made.placement)}
+    draw(made.graph, file, ranks, link_kinds(made))

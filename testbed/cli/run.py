@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
             machine = capabilities(progress.stage)
             outcome = run_experiment(experiment, machine, out, progress, strict=strict)
         if as_json:
-            print(json.dumps([r.model_dump(mode="json", by_alias=True) for r in outcome.results], indent=1))
+            print(json.dumps([result.to_data() for result in outcome.results], indent=1))
         else:
             _print(outcome)
         if outcome.error is not None:

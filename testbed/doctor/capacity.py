@@ -133,7 +133,7 @@ class _Trial:
         self._workers = start_workers(self._network, self._logs)
         conductor.welcome_ranks(len(self._plan.placement), _START_LIMIT_S, self._workers.check)
         idle = Probes()
-        probe(self._plan, conductor, idle, trains=())
+        probe(self._plan, self._plan.jobs[0], conductor, idle, trains=())
         path_excess_ns = max(0, *(p.measured_ns - p.modelled_ns for p in idle.rtt)) // 2
         self._allreduce(conductor)  # the first also fills the switches' caches
         carried = None

@@ -111,7 +111,8 @@ def _tables(sets: Sequence[tuple[str, dict[str, list[RunRecord]]]]) -> list[Comp
 def _compare(point: str, sets: Sequence[tuple[str, list[RunRecord]]]) -> Comparison:
     _, first = sets[0]
     lines = []
-    for metric in METRICS:
+    jobs = dict.fromkeys(name for _, runs in sets for record in runs for name in record.by_job if name)
+    for metric in [*METRICS, *(f"jobs.{name}.{metric}" for name in jobs for metric in METRICS)]:
         values = tuple(metrics.estimate(runs, metric) for _, runs in sets)
         ratios = tuple(metrics.ratio(metrics.pair_by_repeat(runs, first), metric) for _, runs in sets[1:])
         if any(value and value.value for value in values):
@@ -121,7 +122,7 @@ def _compare(point: str, sets: Sequence[tuple[str, list[RunRecord]]]) -> Compari
 
 def _unfit(record: RunRecord, *, force: bool) -> str:
     result = record.result
-    if not result.cct_ns.n:
+    if not any(job.cct_ns.n for job in result.by_job().values()):
         return f"{result.status}: {result.failure or 'nothing was measured'}"
     if result.status != "ok" and not force:
         return f"{result.status}: {result.failure}"

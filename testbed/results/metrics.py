@@ -77,7 +77,7 @@ TIME_METRICS: Mapping[str, TimeMetric] = {
 
 def lookup(result: Result, metric: str) -> Any:
     """The value at `metric`, a path such as `cct_ns.p50`; UsageError for a path that no result has."""
-    value: Any = result.model_dump(mode="json", by_alias=True)
+    value: Any = result.to_data()
     for key in metric.split("."):
         if isinstance(value, dict) and key in value:
             value = value[key]
@@ -101,7 +101,16 @@ def metric_paths(result: Result) -> list[str]:
             return [leaf for key, part in value.items() for leaf in walk(part, f"{path}.{key}" if path else key)]
         return [] if isinstance(value, list) else [path]
 
-    return walk(result.model_dump(mode="json", by_alias=True), "")
+    return walk(result.to_data(), "")
+
+
+def of_job(records: Sequence[RunRecord], metric: str) -> tuple[list[RunRecord], str]:
+    """A metric `jobs.NAME.…` as one of that job's own records, of the runs that have it; any other as it is."""
+    head, _, rest = metric.partition(".")
+    name, _, inner = rest.partition(".")
+    if head != "jobs" or not inner:
+        return [*records], metric
+    return [record.by_job[name] for record in records if name in record.by_job], inner
 
 
 def number(record: RunRecord, metric: str) -> float | None:
@@ -112,6 +121,7 @@ def number(record: RunRecord, metric: str) -> float | None:
 
 def estimate(records: Sequence[RunRecord], metric: str) -> Estimate | None:
     """The metric over the repeats of one point; None where no run has it."""
+    records, metric = of_job(records, metric)
     known = [(record, value) for record in records if (value := number(record, metric)) is not None]
     values = [value for _, value in known]
     if len(values) > 1:
@@ -146,6 +156,11 @@ def pair_by_repeat(of: Sequence[RunRecord], to: Sequence[RunRecord]) -> list[tup
 
 def ratio(pairs: Sequence[tuple[RunRecord, RunRecord]], metric: str) -> Estimate | None:
     """The metric of the first over that of the second; None where there is no such ratio (no runs, a zero)."""
+    firsts, inner = of_job([a for a, _ in pairs], metric)
+    seconds, _ = of_job([b for _, b in pairs], metric)
+    if len(firsts) != len(pairs) or len(seconds) != len(pairs):
+        return None  # one lacks the job
+    pairs, metric = list(zip(firsts, seconds, strict=True)), inner
     known = [
         (a, b, x, y) for a, b in pairs if (x := number(a, metric)) is not None and (y := number(b, metric)) is not None
     ]

@@ -83,7 +83,7 @@ class BusFactor(Part):
 
 
 class Packets(Part):
-    """Wire packets of the job at hosts: sent + duplicated = received + drops + in_flight.
+    """Wire packets of a job, or of all jobs, at hosts: sent + duplicated = received + drops + in_flight.
 
     Each packet is in one of these. dropped_program: what switch programs took out of the network. dropped_strayed: what
     came to a host that no rank runs on or that it is not addressed to, such as a copy for a monitor; with Open vSwitch,
@@ -146,8 +146,8 @@ class SwapEntry(Part):
     reset: tuple[str, ...] = Field(description="registers that began anew")
 
 
-class Result(Part):
-    """One run. `status` says whether it ended as planned, `failure` why not, `verdict` whether to believe it."""
+class RunKeys(Part):
+    """What run it is, and how it ended."""
 
     schema_version: Literal[1] = Field(default=1, alias="schema")
     name: str
@@ -155,7 +155,15 @@ class Result(Part):
     status: Status
     engine: str
     time_dilation: int | None
+
+
+class Judged(Part):
     verdict: VerdictEntry
+
+
+class Measured(Part):
+    """What ran, how long it took, and what it moved."""
+
     ranks: int | None
     collective: str | None
     algorithm: str | None
@@ -174,32 +182,78 @@ class Result(Part):
     packets: Packets | None = Field(description="null where the run did not end as planned: nothing was counted")
     bytes_on_wire: int | None
     payload_bytes: int | None
+
+
+class Spent(Part):
+    """Real time, and what a simulation did in it."""
+
     wall_s: float
     setup_s: float
     teardown_s: float
     simulation: Simulation | None = None
 
+
+class Origin(Part):
+    """Why it failed, and which run of its experiment it is."""
+
     failure: str = ""
     seed: int = 0
     repeat: int = 0
     point: dict[str, Any] = Field(default_factory=dict, description="the swept keys and this run's values")
+
+
+class Details(Part):
     dtype: str | None = None
     root: int | None = None
     timeouts: int | None = None
     incomplete_iterations: tuple[int, ...] = Field(default=(), description="not of every rank: in no statistic of time")
+
+
+class JobResult(Details, Measured, Judged):
+    """One of several jobs; `start_ns`: when its first measured iteration was released."""
+
+    start_ns: int
+
+
+class Result(Details, Origin, Spent, Measured, Judged, RunKeys):  # keys come in the order of the bases, last first
+    """One run. `status` says whether it ended as planned, `failure` why not, `verdict` whether to believe it.
+
+    With several jobs the keys of each are in `jobs`, and here are only sums over all of them: ranks, wrong,
+    missing_bytes, packets, bytes_on_wire, payload_bytes, timeouts; the other keys of a job are null or empty.
+    """
+
     background: Background | None = None
     rtt: tuple[RttEntry, ...] = ()
     rates: tuple[RateEntry, ...] = ()
     swaps: tuple[SwapEntry, ...] = ()
     notes: tuple[str, ...] = ()
+    jobs: dict[str, JobResult] = Field(default_factory=dict, description="where the spec has `jobs`; else left out")
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain data, with the contract's keys."""
+        data = self.model_dump(mode="json", by_alias=True)
+        if not self.jobs:
+            del data["jobs"]
+        return data
 
     def to_json(self) -> str:
-        return json.dumps(self.model_dump(mode="json", by_alias=True), indent=1) + "\n"
+        return json.dumps(self.to_data(), indent=1) + "\n"
+
+    def by_job(self) -> "dict[str, Result]":
+        """Each job's result as if it had been alone, by name; without `jobs` itself, by no name."""
+        if not self.jobs:
+            return {"": self}
+        keys = JobResult.model_fields.keys() & Result.model_fields.keys()
+        return {
+            name: self.model_copy(update={key: getattr(job, key) for key in keys} | {"jobs": {}})
+            for name, job in self.jobs.items()
+        }
 
 
 def schema_text() -> str:
-    """The JSON Schema of `result.json`; keys that this version writes are all required."""
+    """The JSON Schema of `result.json`; keys that this version writes are all required, but for `jobs`."""
     schema = Result.model_json_schema(by_alias=True, mode="serialization")
+    schema["required"].remove("jobs")
     return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}, indent=1) + "\n"
 
 

@@ -7,7 +7,7 @@ not as it should be is a UsageError that names the file.
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,14 +32,22 @@ _CONVERTERS: dict[Any, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run on disk; the tables are read when asked for."""
+    """One run on disk, or what of it is of one job; the tables are read when asked for."""
 
     path: Path
     result: Result
+    job: str = ""
 
     @cached_property
     def iterations(self) -> tuple[IterationRow, ...]:
-        return tuple(_read_table(self.path / "iterations.csv", IterationRow))
+        rows = _read_table(self.path / "iterations.csv", IterationRow)
+        return tuple(row for row in rows if not self.job or row.job == self.job)
+
+    @cached_property
+    def by_job(self) -> "dict[str, RunRecord]":
+        """Each of its jobs as a record of its own, by name; without `jobs` itself, by no name."""
+        results = self.result.by_job()
+        return {name: replace(self, result=result, job=name) for name, result in results.items()}
 
     @cached_property
     def links(self) -> tuple[LinkRow, ...]:

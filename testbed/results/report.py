@@ -54,16 +54,18 @@ def make_report(records: Sequence[RunRecord]) -> str:
 def _overview(records: Sequence[RunRecord], detailed: int) -> str:
     swept = list(dict.fromkeys(key for record in records for key in record.result.point))
     repeats = any(record.result.repeat for record in records)
-    head = "".join(
-        f'<th class="left">{escape(name)}</th>' for name in [*swept, *(["repeat"] if repeats else []), "run", "verdict"]
-    ) + "".join(f"<th>{name}</th>" for name in _FIGURES)
+    jobs = any(record.result.jobs for record in records)
+    columns = [*swept, *(["repeat"] if repeats else []), *(["job"] if jobs else []), "run", "verdict"]
+    head = "".join(f'<th class="left">{escape(name)}</th>' for name in columns)
+    head += "".join(f"<th>{name}</th>" for name in _FIGURES)
     rows = []
-    for place, record in enumerate(records):
-        result = record.result
+    results = [(i, job, result) for i, record in enumerate(records) for job, result in record.result.by_job().items()]
+    for place, job, result in results:
         cells = [plain(result.point[key]) if key in result.point else "" for key in swept]
         cells += [str(result.repeat)] if repeats else []
+        cells += [job] if jobs else []
         left = "".join(f'<td class="left">{escape(cell)}</td>' for cell in cells)
-        name = escape(record.path.name)
+        name = escape(records[place].path.name)
         link = f'<a href="#run{place}">{name}</a>' if place < detailed else name
         cct = result.cct_ns
         figures = [_time(cct.mean), _time(cct.p50), _time(cct.p95), _time(cct.p99)]
@@ -85,7 +87,9 @@ def _points(records: Sequence[RunRecord]) -> str:
     for record in records:
         point = record.result.point
         name = " · ".join(map(plain, point.values())) if len(keys) == 1 else point_text(point)
-        times.setdefault(name or record.path.name, []).extend(t.cct_ns for t in record.timings)
+        for job, of_job in record.by_job.items():
+            label = " · ".join(filter(None, (name or record.path.name, job and f"job {job}")))
+            times.setdefault(label, []).extend(t.cct_ns for t in of_job.timings)
     measured = {name: ns for name, ns in times.items() if ns}
     if len(measured) < 2:
         return ""
@@ -104,9 +108,13 @@ def _run(record: RunRecord, anchor: str, *, alone: bool) -> str:
         f'<section class="card" id="{anchor}">',
         f'<div class="title"><h2>{escape(title)}</h2>{_badge(result)}</div><p class="sub">{escape(subtitle)}</p>',
         _reasons(result),
-        _tiles(result),
-        *_figures(record),
-        _note(f"Packets of the job: {packets_text(result)}.") if result.packets and result.packets.sent else "",
+        *(part for name, job in record.by_job.items() for part in _job(name, job)),
+        *_links(record),
+        *(
+            _note(f"Packets of {f'job {name}' if name else 'the job'}: {packets_text(job)}.")
+            for name, job in result.by_job().items()
+            if job.packets and job.packets.sent
+        ),
         *(_note(note) for note in result.notes),
         _folded("Spec", record.text("spec.yaml")),
         _folded("Environment", record.text("environment.json")),
@@ -115,17 +123,27 @@ def _run(record: RunRecord, anchor: str, *, alone: bool) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _figures(record: RunRecord) -> Iterable[str]:
+def _job(name: str, record: RunRecord) -> Iterable[str]:
+    """What is one job's; one without a name is the run's only one."""
     result = record.result
+    if name:
+        yield f'<div class="title"><h3>Job {escape(name)}</h3>{_badge(result)}</div>'
+        yield f'<p class="sub">{escape(_subtitle(result))}</p>'
+    yield _tiles(result)
     if record.timings:
         yield _figure(
             "Completion times",
             plots.completion_times(record.timings, result.bound_ns, result.verdict.suspect_iterations),
         )
     measured = [row for row in record.iterations if not row.warmup]
+    if measured:
+        yield _figure("Iterations of each rank", plots.timeline(measured, result.incomplete_iterations))
+
+
+def _links(record: RunRecord) -> Iterable[str]:
+    measured = [row for row in record.iterations if not row.warmup]
     if not measured:
         return
-    yield _figure("Iterations of each rank", plots.timeline(measured, result.incomplete_iterations))
     used = [row for row in record.links if row.packets or plots.dropped(row)]
     if used:
         span_ns = max(row.end_ns for row in measured) - min(row.start_ns for row in measured)

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from testbed.plan.model import Plan
+from testbed.plan.model import JobPlan, Plan
 from testbed.plan.predict import algorithm_of, buffers
 from testbed.results import model, statistics
-from testbed.results.samples import Evidence, IterationRow, LinkRow, PacketTotals, Samples, Status
-from testbed.results.verdict import Verdict, judge
+from testbed.results.samples import Evidence, IterationRow, JobEvidence, JobSamples, LinkRow, Samples, Status
+from testbed.results.verdict import JobCase, Verdict, judge
 from testbed.spec.model import Spec
 
 PERCENTILES = (50, 95, 99)
@@ -45,22 +45,24 @@ def make_result(
 
     `plan` is None where the run failed before there was one; `point` holds the swept keys with this run's values.
     """
-    workload = spec.workload if spec.workload and spec.workload.kind == "collective" else None
-    ranks = len(plan.placement) if plan else spec.workers.count if spec.workers else None
-    measured = [row for row in samples.iterations if not row.warmup]
-    times, left_out = timings(measured, _required_ranks(spec, measured, ranks))
-    cct = distribution([t.cct_ns for t in times])
-    size = workload.size_bytes if workload else None
-    if workload and size is None and plan:  # gradients with a size of their own
-        size = sum(elements * element_bytes for elements, element_bytes in buffers(workload))
-    algorithm = algorithm_of(workload, spec.transport) if workload else None
-    algbw = algorithm_bandwidth_bps(size, [t.cct_ns for t in times])
-    factor = bus_factors(workload.collective, algorithm, ranks) if workload and ranks else model.BusFactor()
-    asked = workload.iterations if workload else 0
-    wrong = sum(row.wrong for row in measured)
     counted = samples.status == "ok"
-    verdict = judge(samples.evidence, samples.packets, measured=len(times), asked=asked, wrong=wrong, finished=counted)
+    by_name = {job.name: job for job in samples.jobs}
+    planned = {job.name: job for job in plan.jobs} if plan else {}
+    parts = {
+        name: _job(
+            spec, name, by_name.get(name) or JobSamples(name, JobEvidence(0)), planned.get(name), counted=counted
+        )
+        for name in spec.all_jobs
+    }
+    jobs = {name: job for name, (job, _) in parts.items()}
+    verdict = judge([case for _, case in parts.values()], samples.evidence, finished=counted)
+    alone = jobs.pop("", None)
+    if alone is not None:
+        keys = {key: getattr(alone, key) for key in model.JobResult.model_fields.keys() - {"verdict", "start_ns"}}
+    else:
+        keys = _together([*jobs.values()])
     return model.Result(
+        **keys,
         name=spec.name,
         run_id=run_id,
         status=samples.status,
@@ -68,24 +70,6 @@ def make_result(
         engine=spec.engine,
         time_dilation=plan.dilation if plan else None,
         verdict=_verdict_entry(verdict),
-        ranks=ranks,
-        collective=workload.collective if workload else None,
-        algorithm=algorithm,
-        transport=spec.transport.kind if workload else None,
-        size_bytes=size,
-        iterations=workload.iterations if workload else len(times),
-        cct_ns=cct,
-        exposed_ns=model.Exposed(p50=distribution([t.exposed_ns for t in times]).p50),
-        bound_ns=plan.prediction.bound_ns or None if plan else None,
-        algbw_bps=algbw,
-        busbw_bps=model.BusBandwidth(ring=_scaled(algbw, factor.ring), in_network=_scaled(algbw, factor.in_network)),
-        busbw_factor=factor,
-        wrong=wrong if workload and measured else None,
-        nmse=statistics.mean([t.nmse for t in times]) if workload and times else None,
-        missing_bytes=sum(row.missing_bytes for row in measured) if measured else None,
-        packets=model.Packets(**asdict(samples.packets)) if counted else None,
-        bytes_on_wire=samples.bytes_on_wire if counted else None,
-        payload_bytes=samples.payload_bytes if counted else None,
         wall_s=samples.wall_s,
         setup_s=samples.setup_s,
         teardown_s=samples.teardown_s,
@@ -93,21 +77,91 @@ def make_result(
         seed=spec.seed,
         repeat=repeat,
         point=dict(point or {}),
+        background=_background(samples.links, plan) if plan else None,
+        rtt=tuple(model.RttEntry(**asdict(probe)) for job in samples.jobs for probe in job.evidence.rtt),
+        rates=tuple(model.RateEntry(**asdict(probe)) for job in samples.jobs for probe in job.evidence.rates),
+        swaps=tuple(model.SwapEntry(**asdict(swap)) for swap in samples.swaps),
+        notes=samples.evidence.notes,
+        jobs=jobs,
+    )
+
+
+def _job(
+    spec: Spec, name: str, samples: JobSamples, plan: JobPlan | None, *, counted: bool
+) -> tuple[model.JobResult, JobCase]:
+    """One job's result, and what it is judged by."""
+    job = spec.all_jobs[name]
+    workload = job.workload if job.workload and job.workload.kind == "collective" else None
+    ranks = len(plan.placement) if plan else job.workers.count if job.workers else None
+    measured = [row for row in samples.iterations if not row.warmup]
+    times, left_out = timings(measured, _required_ranks(spec, name, measured, ranks))
+    size = workload.size_bytes if workload else None
+    if workload and size is None and plan:  # gradients with a size of their own
+        size = sum(elements * element_bytes for elements, element_bytes in buffers(workload))
+    algorithm = algorithm_of(workload, job.transport) if workload else None
+    algbw = algorithm_bandwidth_bps(size, [t.cct_ns for t in times])
+    factor = bus_factors(workload.collective, algorithm, ranks) if workload and ranks else model.BusFactor()
+    case = JobCase(
+        samples.evidence,
+        samples.packets,
+        measured=len(times),
+        asked=workload.iterations if workload else 0,
+        wrong=sum(row.wrong for row in measured),
+        name=name,
+    )
+    result = model.JobResult(
+        verdict=_verdict_entry(judge([case], Evidence(), finished=counted)),
+        ranks=ranks,
+        collective=workload.collective if workload else None,
+        algorithm=algorithm,
+        transport=job.transport.kind if workload else None,
+        size_bytes=size,
+        iterations=workload.iterations if workload else len(times),
+        cct_ns=distribution([t.cct_ns for t in times]),
+        exposed_ns=model.Exposed(p50=distribution([t.exposed_ns for t in times]).p50),
+        bound_ns=plan.prediction.bound_ns or None if plan else None,
+        algbw_bps=algbw,
+        busbw_bps=model.BusBandwidth(ring=_scaled(algbw, factor.ring), in_network=_scaled(algbw, factor.in_network)),
+        busbw_factor=factor,
+        wrong=case.wrong if workload and measured else None,
+        nmse=statistics.mean([t.nmse for t in times]) if workload and times else None,
+        missing_bytes=sum(row.missing_bytes for row in measured) if measured else None,
+        packets=model.Packets(**asdict(samples.packets)) if counted else None,
+        bytes_on_wire=samples.bytes_on_wire if counted else None,
+        payload_bytes=samples.payload_bytes if counted else None,
         dtype=workload.dtype if workload else None,
         root=workload.root if workload and workload.collective == "broadcast" else None,
         timeouts=_timeouts(measured),
         incomplete_iterations=left_out,
-        background=_background(samples.links, plan) if plan else None,
-        rtt=tuple(model.RttEntry(**asdict(probe)) for probe in samples.evidence.rtt),
-        rates=tuple(model.RateEntry(**asdict(probe)) for probe in samples.evidence.rates),
-        swaps=tuple(model.SwapEntry(**asdict(swap)) for swap in samples.swaps),
-        notes=samples.evidence.notes,
+        start_ns=job.start_ns,
     )
+    return result, case
+
+
+def _together(jobs: Sequence[model.JobResult]) -> dict[str, Any]:
+    """The keys that jobs have together: sums where all have a value; of what is each one's own, nothing."""
+
+    def of(values: Sequence[int | None]) -> int | None:
+        return None if None in values else sum(value or 0 for value in values)
+
+    counts = [job.packets for job in jobs if job.packets]
+    packets = {key: sum(getattr(each, key) for each in counts) for key in model.Packets.model_fields}
+    own = ("collective", "algorithm", "transport", "size_bytes", "iterations", "bound_ns", "algbw_bps", "nmse")
+    summed = ("ranks", "wrong", "missing_bytes", "bytes_on_wire", "payload_bytes", "timeouts")
+    return {
+        **dict.fromkeys(own),
+        "cct_ns": model.Distribution(),
+        "exposed_ns": model.Exposed(),
+        "busbw_bps": model.BusBandwidth(),
+        "busbw_factor": model.BusFactor(),
+        "packets": model.Packets(**packets) if len(counts) == len(jobs) else None,
+        **{key: of([getattr(job, key) for job in jobs]) for key in summed},
+    }
 
 
 def unfinished(status: Status, failure: str) -> Samples:
     """Samples of a run that has none (yet). Its result, written first, is what a run leaves that is killed outright."""
-    return Samples(status, failure, (), (), (), PacketTotals(), 0, 0, Evidence(base_rtt_ns=0), 0.0, 0.0, 0.0)
+    return Samples(status, failure, (), (), (), Evidence(), 0.0, 0.0, 0.0)
 
 
 def timings(measured: Iterable[IterationRow], required: frozenset[int]) -> tuple[tuple[Timing, ...], tuple[int, ...]]:
@@ -168,10 +222,10 @@ def _scaled(bps: int | None, factor: float | None) -> int | None:
     return None if bps is None or factor is None else round(bps * factor)
 
 
-def _required_ranks(spec: Spec, measured: Sequence[IterationRow], ranks: int | None) -> frozenset[int]:
+def _required_ranks(spec: Spec, job: str, measured: Sequence[IterationRow], ranks: int | None) -> frozenset[int]:
     everyone = range(ranks) if ranks else {row.rank for row in measured}
     kills = [fault for fault in spec.faults if fault.kind == "kill"]
-    return frozenset(rank for rank in everyone if not any(fault.strikes("", rank) for fault in kills))
+    return frozenset(rank for rank in everyone if not any(fault.strikes(job, rank) for fault in kills))
 
 
 def _timeouts(rows: Sequence[IterationRow]) -> int | None:

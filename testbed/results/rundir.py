@@ -32,6 +32,7 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._iterations: IO[str] | None = None
+        self._columns: list[str] = []  # of the iterations' table: `job` is one where rows are of named jobs
         self._events: IO[str] | None = None
 
     @classmethod
@@ -93,11 +94,14 @@ class RunDirectory:
     def add_iterations(self, rows: Iterable[IterationRow]) -> None:
         """Append rows to `iterations.csv`; on disk (as far as a killed process goes) when this returns."""
         with _writing(self.path / "iterations.csv"):
+            rows = list(rows)
             if self._iterations is None:
+                named = any(row.job for row in rows)
+                self._columns = [f.name for f in fields(IterationRow) if named or f.name != "job"]
                 self._iterations = (self.path / "iterations.csv").open("x", newline="", encoding="utf-8")
-                _write_row(self._iterations, [f.name for f in fields(IterationRow)])
+                _write_row(self._iterations, self._columns)
             for row in rows:
-                _write_row(self._iterations, astuple(row))
+                _write_row(self._iterations, [getattr(row, name) for name in self._columns])
             self._iterations.flush()
 
     def event(self, kind: str, **details: Any) -> None:

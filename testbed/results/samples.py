@@ -3,7 +3,8 @@
 Zero of every `_ns` instant is the release of the first measured iteration; warm-up is negative.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from operator import add
 from typing import Literal
 
 Status = Literal["ok", "failed", "interrupted"]
@@ -26,6 +27,7 @@ class IterationRow:
     retransmitted: int
     timeouts: int | None  # None: the kernel does not tell
     cpu_ns: int  # real time
+    job: str = ""  # a column only where the spec has `jobs`
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class SwitchRow:
 
 @dataclass(frozen=True, slots=True)
 class PacketTotals:
-    """Wire packets of the job, counted at hosts and links. They must balance (see `balance`)."""
+    """Wire packets of a job, or of all jobs, counted at hosts and links. They must balance (see `balance`)."""
 
     sent: int = 0
     received: int = 0
@@ -100,6 +102,9 @@ class PacketTotals:
         drops = self.dropped_queue + self.dropped_loss + self.dropped_corrupt + self.dropped_program
         drops += self.dropped_strayed + self.dropped_trimmed
         return self.sent + self.duplicated - self.received - drops - self.in_flight
+
+    def __add__(self, other: "PacketTotals") -> "PacketTotals":
+        return PacketTotals(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +140,19 @@ class IterationEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """All that the verdict is judged on."""
+class JobEvidence:
+    """What the verdict on a job's times is judged on."""
 
     base_rtt_ns: int
     iterations: tuple[IterationEvidence, ...] = ()
-    rtt: tuple[RttProbe, ...] = ()
+    rtt: tuple[RttProbe, ...] = ()  # between its ranks' hosts
     rates: tuple[RateProbe, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the verdict on the run as a whole is judged on."""
+
     unmodelled_drops: dict[str, int] = field(default_factory=dict)  # where -> packets (socket buffers, tap rings, ...)
     shaping_mismatches: tuple[str, ...] = ()  # read-back differs from what was asked
     lost: tuple[str, ...] = ()  # controller or switch that died while traffic went on
@@ -166,17 +177,26 @@ class SwapSample:
 
 
 @dataclass(frozen=True, slots=True)
+class JobSamples:
+    """One job's raw material. `name` is empty where the spec has no `jobs`."""
+
+    name: str
+    evidence: JobEvidence
+    iterations: tuple[IterationRow, ...] = ()
+    packets: PacketTotals = PacketTotals()
+    bytes_on_wire: int = 0  # frames with FCS leaving hosts
+    payload_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Samples:
     """One run's raw material. `failure` says why `status` is not ok."""
 
     status: Status
     failure: str
-    iterations: tuple[IterationRow, ...]
+    jobs: tuple[JobSamples, ...]
     links: tuple[LinkRow, ...]
     switches: tuple[SwitchRow, ...]
-    packets: PacketTotals
-    bytes_on_wire: int  # frames with FCS leaving hosts
-    payload_bytes: int
     evidence: Evidence
     wall_s: float
     setup_s: float

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from testbed.results.metrics import lookup
+from testbed.results.metrics import lookup, of_job
+from testbed.results.model import JobResult
 from testbed.results.reading import RunRecord, plain
 from testbed.results.rundir import write_whole
 
@@ -29,22 +30,31 @@ def write_sweep_csv(path: Path, records: Sequence[RunRecord]) -> None:
     Rows come in the order of the directories' names, in whatever order the runs were made.
     """
     swept = list(dict.fromkeys(key for record in records for key in record.result.point))
+    jobs = dict.fromkeys(name for record in records for name in record.result.jobs)
+    of_jobs = [m for m in METRICS if m.partition(".")[0] in JobResult.model_fields]
+    metrics = [*METRICS, *(f"jobs.{name}.{metric}" for name in jobs for metric in of_jobs)]
 
     def write(file: IO[str]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         named = [f"sweep.{key}" if key in (*RUN_COLUMNS, *METRICS) else key for key in swept]
-        writer.writerow([*named, *RUN_COLUMNS, *METRICS])
+        writer.writerow([*named, *RUN_COLUMNS, *metrics])
         for record in sorted(records, key=lambda record: record.path):
-            writer.writerow(_row(record, swept, path.parent))
+            writer.writerow(_row(record, swept, metrics, path.parent))
 
     write_whole(path, write)
 
 
-def _row(record: RunRecord, swept: Sequence[str], folder: Path) -> list[Any]:
+def _row(record: RunRecord, swept: Sequence[str], metrics: Sequence[str], folder: Path) -> list[Any]:
     result = record.result
     run = record.path.relative_to(folder) if record.path.is_relative_to(folder) else record.path
     return [
         *(plain(result.point[key]) if key in result.point else "" for key in swept),
         *(result.repeat, result.seed, run, result.status, result.verdict.value),
-        *("" if (value := lookup(result, metric)) is None else value for metric in METRICS),
+        *("" if (value := _value(record, metric)) is None else value for metric in metrics),
     ]
+
+
+def _value(record: RunRecord, metric: str) -> Any:
+    """None also of a job that this point has not."""
+    records, metric = of_job([record], metric)
+    return lookup(records[0].result, metric) if records else None

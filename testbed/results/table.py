@@ -30,11 +30,22 @@ _TINY = 1e-6
 
 
 def result_table(results: Sequence[Result]) -> RenderableType:
-    """What `testbed run` prints at the end; `results` of one sweep, or of one run."""
-    if len(results) == 1:
-        return Group(_head(results[0]), _Points(results), *_details(results[0]))
-    doubtful = [r for r in results if r.verdict.value != "valid" or r.status != "ok"]
-    return Group(_Points(results), *(line for r in doubtful for line in _verdict_lines(r, label=point_label(r) + "  ")))
+    """What `testbed run` prints at the end; `results` of one sweep, or of one run. Each job has a table of its own."""
+    by_job: dict[str, list[Result]] = {}
+    for result in results:
+        for name, of_job in result.by_job().items():
+            by_job.setdefault(name, []).append(of_job)
+    parts: list[RenderableType] = []
+    for name, of_jobs in by_job.items():
+        if name:
+            parts += [*([Text()] if parts else []), Text(f"job {name}", style="bold cyan")]
+        alone = len(of_jobs) == 1
+        parts += [_head(of_jobs[0]), _Points(of_jobs), *_details(of_jobs[0])] if alone else [_Points(of_jobs)]
+    together = [r for r in results if r.jobs] if len(results) == 1 else []
+    for result in together:
+        parts += [Text(), Text(f"all jobs: {packets_text(result)}"), *_verdict_lines(result)]
+    doubtful = [r for r in results if r.verdict.value != "valid" or r.status != "ok"] if len(results) > 1 else []
+    return Group(*parts, *(line for r in doubtful for line in _verdict_lines(r, label=point_label(r) + "  ")))
 
 
 def point_label(result: Result) -> str:

@@ -1,5 +1,7 @@
 """The verdict: whether a run's numbers can be trusted, judged from its evidence by the contract's rules alone.
 
+With several jobs each is judged for itself too, and the run by all of them; then a reason's place names the job.
+
 Each rule is a small function that yields the reasons it finds; `RULES` is the whole law. A reason carries the level it
 asks for and the verdict is the worst of them. CPU use is no evidence and is never judged.
 
@@ -15,11 +17,11 @@ asks for and the verdict is the worst of them. CPU use is no evidence and is nev
 | no iteration measured, where some were asked for | | always |
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from testbed.results.samples import Evidence, IterationEvidence, PacketTotals
+from testbed.results.samples import Evidence, IterationEvidence, JobEvidence, PacketTotals
 
 Level = Literal["suspect", "invalid"]
 Value = Literal["valid", "suspect", "invalid"]
@@ -45,13 +47,16 @@ class Reason:
     iterations: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        sentence = SENTENCES[self.code].format(value=self.value, limit=self.limit, where=self.where)
-        return sentence + (f" in iterations {_ranges(self.iterations)}" if self.iterations else "")
+        sentence = SENTENCES[self.code]
+        said = sentence.format(value=self.value, limit=self.limit, where=self.where)
+        if self.where and "{where}" not in sentence:
+            said = f"{self.where}: {said}"
+        return said + (f" in iterations {_ranges(self.iterations)}" if self.iterations else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`suspect_iterations` lists all that were, also where they are too few to matter."""
+    """`suspect_iterations` lists all that were, also where they are too few to matter; of several jobs none."""
 
     value: Value
     reasons: tuple[Reason, ...] = ()
@@ -59,15 +64,30 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """What is judged: the evidence, the counts, and how many of the iterations asked for were measured."""
+class JobCase:
+    """What a job is judged by: its evidence and counts, and how many of the iterations asked for were measured."""
 
-    evidence: Evidence
+    evidence: JobEvidence
     packets: PacketTotals
-    measured: int
-    asked: int
-    wrong: int  # elements that a reliable transport did not bring right
-    finished: bool  # whether the run ended as planned
+    measured: int = 0
+    asked: int = 0  # 0: none were asked for
+    wrong: int = 0  # elements that a reliable transport did not bring right
+    name: str = ""
+
+    def place(self, where: str = "") -> str:
+        """A place in it, with its name if it has one."""
+        if not self.name or f"{self.name}/" in where:  # as in a rank's name
+            return where
+        return f"{where} (job {self.name})" if where else f"job {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is judged. finished: the run ended as planned."""
+
+    jobs: tuple[JobCase, ...]
+    evidence: Evidence
+    finished: bool
 
 
 SENTENCES = {
@@ -86,20 +106,23 @@ SENTENCES = {
 }
 
 
-def judge(
-    evidence: Evidence, packets: PacketTotals, *, measured: int, asked: int, wrong: int = 0, finished: bool = True
-) -> Verdict:
-    """The verdict on a run of which `measured` of the `asked` iterations count (`asked` = 0: none were asked for)."""
-    case = Case(evidence, packets, measured, asked, wrong, finished)
+def judge(jobs: Sequence[JobCase], evidence: Evidence, *, finished: bool = True) -> Verdict:
+    """The verdict on these jobs of a run, in the light of what is evident of the run."""
+    case = Case(tuple(jobs), evidence, finished)
     reasons = tuple(reason for rule in RULES for reason in rule(case))
     levels = {reason.level for reason in reasons}
     value: Value = "invalid" if "invalid" in levels else "suspect" if levels else "valid"
-    return Verdict(value, reasons, _suspects(evidence))
+    return Verdict(value, reasons, _suspects(jobs[0].evidence) if len(jobs) == 1 else ())
 
 
 def iteration_rule(case: Case) -> Iterator[Reason]:
     """Late departures and start skew: each alone makes an iteration suspect; their union is what is counted."""
-    evidence = case.evidence
+    for job in case.jobs:
+        yield from _iterations_of(job)
+
+
+def _iterations_of(job: JobCase) -> Iterator[Reason]:
+    evidence = job.evidence
     suspects = _suspects(evidence)
     share = len(suspects) / len(evidence.iterations) if suspects else 0.0
     if share <= SUSPECT_ITERATIONS:
@@ -109,31 +132,32 @@ def iteration_rule(case: Case) -> Iterator[Reason]:
     if late:
         worst = max(late, key=lambda i: i.late_p99_ns or 0)
         limit = LATE_SHARE_OF_RTT * evidence.base_rtt_ns
-        yield Reason("late-departures", level, worst.late_p99_ns or 0, limit, worst.where, _numbers(late))
+        yield Reason("late-departures", level, worst.late_p99_ns or 0, limit, job.place(worst.where), _numbers(late))
     skewed = [i for i in evidence.iterations if _skewed(i)]
     if skewed:
         value = max(i.start_skew_ns / max(i.cct_ns, 1) for i in skewed)
-        yield Reason("start-skew", level, value, SKEW_SHARE_OF_CCT, "", _numbers(skewed))
+        yield Reason("start-skew", level, value, SKEW_SHARE_OF_CCT, job.place(), _numbers(skewed))
 
 
 def rtt_rule(case: Case) -> Iterator[Reason]:
     """The idle network's round trip against its model. Without a base RTT (a single rank) there is no limit."""
-    limit = RTT_EXCESS_SHARE * case.evidence.base_rtt_ns
-    excess = {f"{p.source}-{p.target}": p.measured_ns - p.modelled_ns for p in case.evidence.rtt}
-    if limit and excess and max(excess.values()) > limit:
-        where = max(excess, key=lambda path: excess[path])
-        yield Reason("rtt-excess", "suspect", excess[where], limit, where)
+    for job in case.jobs:
+        limit = RTT_EXCESS_SHARE * job.evidence.base_rtt_ns
+        excess = {f"{p.source}-{p.target}": p.measured_ns - p.modelled_ns for p in job.evidence.rtt}
+        if limit and excess and max(excess.values()) > limit:
+            where = max(excess, key=lambda path: excess[path])
+            yield Reason("rtt-excess", "suspect", excess[where], limit, job.place(where))
 
 
 def rate_rule(case: Case) -> Iterator[Reason]:
     """The worst of the timed messages."""
-    off = {
-        f"{p.source}-{p.target} ({p.packets} packets)": p.measured_bps / p.expected_bps - 1 for p in case.evidence.rates
-    }
-    if off:
-        where = max(off, key=lambda path: abs(off[path]))
-        if abs(off[where]) >= RATE_SHARE:
-            yield Reason("rate", "invalid", off[where], RATE_SHARE, where)
+    for job in case.jobs:
+        rates = job.evidence.rates
+        off = {f"{p.source}-{p.target} ({p.packets} packets)": p.measured_bps / p.expected_bps - 1 for p in rates}
+        if off:
+            where = max(off, key=lambda path: abs(off[path]))
+            if abs(off[where]) >= RATE_SHARE:
+                yield Reason("rate", "invalid", off[where], RATE_SHARE, job.place(where))
 
 
 def drop_rule(case: Case) -> Iterator[Reason]:
@@ -146,8 +170,9 @@ def drop_rule(case: Case) -> Iterator[Reason]:
 
 def balance_rule(case: Case) -> Iterator[Reason]:
     """sent + duplicated = received + drops + in flight."""
-    if case.packets.balance:
-        yield Reason("packet-balance", "invalid", case.packets.balance, 0)
+    for job in case.jobs:
+        if job.packets.balance:
+            yield Reason("packet-balance", "invalid", job.packets.balance, 0, job.place())
 
 
 def shaping_rule(case: Case) -> Iterator[Reason]:
@@ -170,8 +195,9 @@ def dilation_rule(case: Case) -> Iterator[Reason]:
 
 def wrong_rule(case: Case) -> Iterator[Reason]:
     """A reliable transport that brings wrong values measures something else."""
-    if case.wrong:
-        yield Reason("wrong-values", "invalid", case.wrong, 0)
+    for job in case.jobs:
+        if job.wrong:
+            yield Reason("wrong-values", "invalid", job.wrong, 0, job.place())
 
 
 def finished_rule(case: Case) -> Iterator[Reason]:
@@ -182,8 +208,9 @@ def finished_rule(case: Case) -> Iterator[Reason]:
 
 def measured_rule(case: Case) -> Iterator[Reason]:
     """A run that measured nothing of what it was asked to has nothing to be valid."""
-    if case.asked and not case.measured:
-        yield Reason("no-iterations", "invalid", 0, case.asked)
+    for job in case.jobs:
+        if job.asked and not job.measured:
+            yield Reason("no-iterations", "invalid", 0, job.asked, job.place())
 
 
 RULES: tuple[Callable[[Case], Iterator[Reason]], ...] = (
@@ -215,7 +242,7 @@ def _skewed(iteration: IterationEvidence) -> bool:
     return iteration.start_skew_ns > SKEW_SHARE_OF_CCT * iteration.cct_ns
 
 
-def _suspects(evidence: Evidence) -> tuple[int, ...]:
+def _suspects(evidence: JobEvidence) -> tuple[int, ...]:
     return _numbers(i for i in evidence.iterations if suspicious(i, evidence.base_rtt_ns))
 
 

@@ -2,19 +2,21 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from testbed.emulation.drops import CHECKSUM_WRONG, PORT_WITHOUT_LISTENER
 from testbed.emulation.fabric_client import SwitchCounters
 from testbed.emulation.links import LinkCounters
 from testbed.emulation.network import EmulatedNetwork
 from testbed.errors import RunFailed
+from testbed.plan.model import JobPlan
 from testbed.results.samples import LinkRow, SwitchRow
 from testbed.routing.model import MISS
 from testbed.run.channel import Channel, Message
 from testbed.run.conductor import Conductor
 from testbed.run.counting import (
+    JobTally,
     Tally,
     frames_from_hosts,
     link_rows,
@@ -34,6 +36,14 @@ _COUNTERS_LIMIT_S = 10.0
 _NS = 1e9
 
 
+@dataclass(frozen=True, slots=True)
+class _Counters:
+    """What there was of one job's packets at an instant."""
+
+    links: Mapping[int, LinkCounters]
+    programs: tuple[SwitchCounters, ...]
+
+
 class Books:
     """One run's counters."""
 
@@ -45,6 +55,8 @@ class Books:
         self._drops: dict[str, int] = {}
         self._switches: tuple[SwitchRow, ...] = ()
         self._programs: tuple[SwitchCounters, ...] = ()
+        self._jobs: dict[str, _Counters] = {}
+        self._late: dict[str, tuple[int, str]] = {}  # by job: the worst since it last asked
         self._peaks: dict[int, LinkCounters] = {}  # each link's gauges, the highest of all iterations
 
     def open(self) -> None:
@@ -52,11 +64,12 @@ class Books:
         self._programs = self._network.switch_counters()
         self._switches = self._rows_or_loss(self._programs)
         self._links = dict(self._network.link_counters())
+        self._jobs = {job.name: self._counters_of(number) for number, job in enumerate(self._plan.jobs)}
         self._drops = self._network.host_drops()
         self._network.mark()
 
-    def link_lateness(self) -> tuple[int | None, str]:
-        """The worst p99 since the last call, in model time, of the links that end at hosts, and the link's name.
+    def link_lateness(self, job: str) -> tuple[int | None, str]:
+        """The worst p99 since a job last asked, in model time, of the links that end at hosts, and the link's name.
 
         What comes late out of a link into a switch counts only as far as the links after it do not make up for it.
         """
@@ -69,13 +82,15 @@ class Books:
             for index, counters in now.items()
             if counters.late_p99_ns is not None and links[index].target in hosts
         ]
-        if not late:
-            return None, ""
-        worst_ns, index = max(late)
-        return worst_ns // self._plan.dilation, links[index].name
+        if late:
+            worst_ns, index = max(late)
+            for name in (each.name for each in self._plan.jobs):
+                worst = worst_ns // self._plan.dilation, links[index].name
+                self._late[name] = max(self._late.get(name, worst), worst)
+        return self._late.pop(job, (None, ""))
 
     def quiesce(self) -> None:
-        """Wait until nothing of the job is under way: twice nothing is inside, and nothing was delivered in between."""
+        """Wait until nothing of any job is under way: twice nothing is inside, and nothing was delivered in between."""
         last: tuple[int, int] | None = None
 
         def still() -> bool:
@@ -88,8 +103,8 @@ class Books:
         longest_s = _QUIESCE_LIMIT_S + 4 * self._plan.prediction.base_rtt_ns * self._plan.dilation / _NS
         self._conductor.until(still, lambda: f"{self._network.in_flight()} packets stay in the network", longest_s)
 
-    def close(self, measured: Measured) -> Tally:
-        """The sums of the measured part."""
+    def close(self, measured: Mapping[str, Measured]) -> Tally:
+        """The sums of the measured part; `measured`: by job."""
         plan, programs = self._plan, self._network.switch_counters()
         tally = Tally(links=self._link_rows(), switches=self._rows_or_loss(programs))
         tally.unmodelled_drops = self._drops_elsewhere(tally.links)
@@ -97,21 +112,34 @@ class Books:
         missed = sum(row.dropped for row in self._flows(tally.switches) if row.name == MISS)
         if missed:
             tally.unmodelled_drops["switches without a matching flow"] = missed
-        ranks = risen(measured.before, measured.after)
-        at_hosts = self._counted_at_hosts()
-        tally.packets = packet_totals(
-            plan,
-            tally.links,
-            ranks,
-            at_hosts=at_hosts,
-            in_flight=self._network.in_flight(),
-            # Native switches tell the job's own drops.
-            unreachable=0 if plan.spec.traffic or programs else sum(dropped) - missed,
-            programs=program_counts(self._programs, programs),
-        )
-        tally.bytes_on_wire = frames_from_hosts(plan, tally.links, ranks, at_hosts=at_hosts)
-        tally.payload_bytes = sum(row.received_bytes for row in measured.rows if not row.warmup)
+        # Native switches tell each job's own drops; Open vSwitch does not tell whose packets it dropped.
+        unreachable = 0 if plan.spec.traffic or programs or len(plan.jobs) > 1 else sum(dropped) - missed
+        tally.jobs = {
+            job.name: self._of_job(number, job, measured[job.name], unreachable) for number, job in enumerate(plan.jobs)
+        }
         return tally
+
+    def _of_job(self, number: int, job: JobPlan, measured: Measured, unreachable: int) -> JobTally:
+        before, after = self._jobs[job.name], self._counters_of(number)
+        links = link_rows(self._plan, before.links, after.links, self._peaks)
+        ranks, at_hosts = risen(measured.before, measured.after), self._counted_at_hosts(job)
+        return JobTally(
+            packet_totals(
+                self._plan,
+                job.placement,
+                links,
+                ranks,
+                at_hosts=at_hosts,
+                in_flight=self._network.in_flight(number),
+                unreachable=unreachable,
+                programs=program_counts(before.programs, after.programs),
+            ),
+            bytes_on_wire=frames_from_hosts(self._plan, links, ranks, at_hosts=at_hosts),
+            payload_bytes=sum(row.received_bytes for row in measured.rows if not row.warmup),
+        )
+
+    def _counters_of(self, job: int) -> "_Counters":
+        return _Counters(self._network.link_counters(job), self._network.switch_counters(job))
 
     def close_early(self) -> tuple[Tally, str]:
         """What links and switches did in the measured part, or before it since the network is up, of a run that failed;
@@ -153,11 +181,11 @@ class Books:
         drops = {where: n - self._drops.get(where, 0) for where, n in self._network.host_drops().items()}
         return {where: n for where, n in drops.items() if n and not self._expected(where, n, links)}
 
-    def _counted_at_hosts(self) -> bool:
+    def _counted_at_hosts(self, job: JobPlan) -> bool:
         """Whether hosts' own links count the job's packets, because ranks cannot, or some of them are dead."""
-        spec = self._plan.spec
-        command = spec.workload is not None and spec.workload.kind == "command"
-        return command or spec.transport.kind == "tcp" or bool(self._conductor.planned_deaths)
+        command = job.spec.workload is not None and job.spec.workload.kind == "command"
+        dead = not self._conductor.planned_deaths.isdisjoint(job.numbers)
+        return command or job.spec.transport.kind == "tcp" or dead
 
     def _expected(self, where: str, count: int, links: Iterable[LinkRow]) -> bool:
         """Whether a loss is one that the spec asks for, or that the packets' balance holds already."""
@@ -166,8 +194,9 @@ class Books:
         if PORT_WITHOUT_LISTENER not in where:
             return False
         host = where.partition(":")[0]
-        copies = host not in self._plan.placement and count <= strayed(self._plan, links)[host]
-        return copies or self._counted_at_hosts()
+        placement = self._plan.placement
+        copies = host not in placement and count <= strayed(self._plan, placement, links)[host]
+        return copies or any(self._counted_at_hosts(job) for job in self._plan.jobs)
 
     def _rows_or_loss(self, native: tuple[SwitchCounters, ...]) -> tuple[SwitchRow, ...]:
         """The switches' rows; a controller that does not tell them is lost."""

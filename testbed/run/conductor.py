@@ -1,13 +1,15 @@
 """Listens to everyone who takes part in a run, knows who must be alive, and waits for things with a limit and a reason.
 
 A rank or the fabric that goes away ends the run with its name; the controller may go (switches keep their flows), which
-is remembered. Whoever waits says what for, so that a limit that is reached can be explained.
+is remembered. Whoever waits says what for, so that a limit that is reached can be explained. Ranks have numbers through
+all jobs; what several jobs do side by side is written as procedures, generators that yield what they wait for.
 """
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Container, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from testbed.errors import RunFailed
 from testbed.run.channel import Channel, Hub, Message
@@ -20,6 +22,25 @@ _PROGRESS_LIMIT_S = 10.0
 
 class LimitReached(RunFailed):
     """What was waited for did not come in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a procedure waits for: `what()` tells of it should it not come until `deadline` (of time.monotonic())."""
+
+    done: Callable[[], bool]
+    what: Callable[[], str]
+    timeout_s: float
+    deadline: float
+
+    @classmethod
+    def during(cls, done: Callable[[], bool], what: Callable[[], str], timeout_s: float) -> "Wait":
+        """From now on for `timeout_s`."""
+        return cls(done, what, timeout_s, time.monotonic() + timeout_s)
+
+
+_T = TypeVar("_T")
+Procedure = Generator[Wait, None, _T]
 
 
 class Conductor:
@@ -66,45 +87,91 @@ class Conductor:
             self.pump()
         raise RunFailed(f"the {role} did not start within {timeout_s:g} s", hint=f"see logs/{role}.log")
 
-    def tell_ranks(self, message: Message) -> None:
-        """Send a message to every living rank."""
-        for rank, channel in self.living():
+    def tell_ranks(self, message: Message, among: Container[int] | None = None) -> None:
+        """Send a message to every living rank (`among` some)."""
+        for rank, channel in self.living(among):
             if not channel.closed:
                 channel.send({**message})
             elif rank not in self.planned_deaths:
                 self._gone(channel)
 
-    def living(self) -> Iterable[tuple[int, Channel]]:
-        return [(rank, channel) for rank, channel in self.ranks.items() if rank not in self.planned_deaths]
+    def living(self, among: Container[int] | None = None) -> Sequence[tuple[int, Channel]]:
+        return [
+            (rank, channel)
+            for rank, channel in self.ranks.items()
+            if rank not in self.planned_deaths and (among is None or rank in among)
+        ]
 
     def gather(self, event: str, what: str, timeout_s: float, **match: Any) -> dict[int, Message]:
         """Wait until every living rank has sent the notice `event` (with these fields); rank -> notice."""
+        return self.together([self.gathering(event, what, timeout_s, None, **match)])[0]
+
+    def gathering(
+        self, event: str, what: str, timeout_s: float, among: Container[int] | None, **match: Any
+    ) -> Procedure[dict[int, Message]]:
+        """The same of the ranks `among` all, as a procedure."""
         found: dict[int, Message] = {}
 
         def complete() -> bool:
             queue = self.notices[event]
             for _ in range(len(queue)):
                 channel, message = queue.popleft()
-                if all(message.get(key) == value for key, value in match.items()):
-                    found[channel.hello["rank"]] = message
-            return all(rank in found for rank, _ in self.living())
+                rank = channel.hello["rank"]
+                if among is not None and rank not in among:
+                    queue.append((channel, message))
+                elif all(message.get(key) == value for key, value in match.items()):
+                    found[rank] = message
+            return all(rank in found for rank, _ in self.living(among))
 
-        self.until(complete, lambda: f"{what}: {self._missing(found)}", timeout_s)
+        yield Wait.during(complete, lambda: f"{what}: {self._missing(found, among)}", timeout_s)
         return found
 
     def until(self, done: Callable[[], bool], what: Callable[[], str], timeout_s: float) -> None:
         """Pump until `done()`; at the limit (or the run's wall limit) fail, saying `what()` was waited for."""
-        deadline = time.monotonic() + timeout_s
-        while not done():
-            now = time.monotonic()
-            if now >= self._wall_deadline:
-                raise LimitReached(
-                    f"the run's limit of {self._wall_limit_s:g} s of real time was reached: {what()}",
-                    hint="raise limits.wall or lower workload.iterations; `testbed plan` tells the time to expect",
-                )
-            if now >= deadline:
-                raise LimitReached(f"nothing came within {timeout_s:g} s: {what()}")
-            self.pump(min(deadline, self._wall_deadline) - now)
+
+        def wait() -> Procedure[None]:
+            yield Wait.during(done, what, timeout_s)
+
+        self.together([wait()])
+
+    def together(self, procedures: Sequence[Procedure[_T]]) -> list[_T]:
+        """Carry procedures on side by side, each as soon as what it waits for is there; what each returns.
+
+        At the limit of one's wait, or the run's wall limit, LimitReached is raised in it, and so ends all.
+        """
+        results: dict[int, _T] = {}
+        waits: dict[int, Wait] = {}
+
+        def go_on(index: int) -> None:
+            try:
+                waits[index] = next(procedures[index])
+            except StopIteration as end:
+                waits.pop(index, None)
+                results[index] = end.value
+
+        for index in range(len(procedures)):
+            go_on(index)
+        while waits:
+            ready = [index for index, wait in waits.items() if wait.done()]
+            for index in ready:
+                go_on(index)
+            if not ready:
+                index, first = min(waits.items(), key=lambda item: item[1].deadline)
+                now = time.monotonic()
+                if limit := self._limit_reached(first, now):
+                    procedures[index].throw(limit)
+                self.pump(min(first.deadline, self._wall_deadline) - now)
+        return [results[index] for index in range(len(procedures))]
+
+    def _limit_reached(self, wait: Wait, now: float) -> LimitReached | None:
+        if now >= self._wall_deadline:
+            return LimitReached(
+                f"the run's limit of {self._wall_limit_s:g} s of real time was reached: {wait.what()}",
+                hint="raise limits.wall or lower workload.iterations; `testbed plan` tells the time to expect",
+            )
+        return (
+            LimitReached(f"nothing came within {wait.timeout_s:g} s: {wait.what()}") if now >= wait.deadline else None
+        )
 
     def ask(self, channel: Channel, message: Message, timeout_s: float) -> Message:
         """A request and its answer, with an ear on everybody else; raises RunFailed also for an answered error."""
@@ -128,18 +195,18 @@ class Conductor:
             if channel.closed:
                 self._gone(channel)
 
-    def waiting_for(self) -> str:
-        """What each living rank says it waits for, in one line each."""
+    def waiting_for(self, among: Container[int] | None = None) -> str:
+        """What each living rank (`among` some) says it waits for, in one line each."""
         lines: list[str] = []
         deadline = time.monotonic() + _PROGRESS_LIMIT_S
-        for rank, channel in self.living():
+        for _, channel in self.living(among):
             if time.monotonic() > deadline:
                 return "; ".join([*lines, "the others were not asked any more"])
             try:
                 answer = channel.request({"op": "progress"}, _PROGRESS_ANSWER_S)
-                lines.append(f"rank {rank}: {answer.get('waiting') or 'nothing'}")
+                lines.append(f"{channel.name}: {answer.get('waiting') or 'nothing'}")
             except RunFailed as error:
-                lines.append(f"rank {rank}: {error.message}")
+                lines.append(f"{channel.name}: {error.message}")
         return "; ".join(lines)
 
     def _take(self, channel: Channel, message: Message) -> None:
@@ -176,5 +243,5 @@ class Conductor:
             return
         raise RunFailed(f"the {role} is gone (it died or was killed)", hint=f"see logs/{role}.log")
 
-    def _missing(self, found: dict[int, Message]) -> str:
-        return ", ".join(channel.name for rank, channel in self.living() if rank not in found)
+    def _missing(self, found: dict[int, Message], among: Container[int] | None) -> str:
+        return ", ".join(channel.name for rank, channel in self.living(among) if rank not in found)

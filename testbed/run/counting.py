@@ -1,7 +1,7 @@
 """From counters before and after the measured part to rows and totals, in model units; what does not balance shows."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from testbed.emulation.fabric_client import SwitchCounters
@@ -19,15 +19,22 @@ PROGRAM_COPIES = ("duplicated", "injected")
 PROGRAM_DROPS = ("dropped_program", "dropped_assert", "dropped_port", "dropped_passes", "dropped_punt", "punted")
 
 
+@dataclass(frozen=True, slots=True)
+class JobTally:
+    """What was counted of one job."""
+
+    packets: PacketTotals
+    bytes_on_wire: int
+    payload_bytes: int
+
+
 @dataclass(slots=True)
 class Tally:
     """Everything counted over the measured part of a run."""
 
     links: tuple[LinkRow, ...] = ()
     switches: tuple[SwitchRow, ...] = ()
-    packets: PacketTotals = field(default_factory=PacketTotals)
-    bytes_on_wire: int = 0
-    payload_bytes: int = 0
+    jobs: dict[str, JobTally] = field(default_factory=dict)
     unmodelled_drops: dict[str, int] = field(default_factory=dict)
 
 
@@ -108,6 +115,7 @@ _RISING = (
 
 def packet_totals(
     plan: Plan,
+    placement: Container[str],
     links: Iterable[LinkRow],
     ranks: Mapping[str, int],
     *,
@@ -116,7 +124,7 @@ def packet_totals(
     unreachable: int,
     programs: Mapping[str, int],
 ) -> PacketTotals:
-    """The job's wire packets.
+    """A job's wire packets, whose ranks are on the hosts `placement`; `links` tell of them.
 
     ranks: how much each counter of the ranks rose, summed. at_hosts: the hosts' own links count instead, what entered
     the network and what was handed over. unreachable: dropped by switches that have no way left, on purpose.
@@ -126,7 +134,7 @@ def packet_totals(
     sent, received = ranks.get("sent_packets", 0), ranks.get("received_packets", 0)
     # Malformed ones are what switches trimmed too short to be read; from anywhere else none comes.
     corrupt = ranks.get("corrupt_packets", 0) + ranks.get("malformed_packets", 0)
-    astray = sum(strayed(plan, links).values()) if programs else 0
+    astray = sum(strayed(plan, placement, links).values()) if programs else 0
     if at_hosts:
         sent, received = _entered(plan, links), _handed_over(plan, links) - astray
         corrupt = 0  # that is thrown away after it was handed over
@@ -148,13 +156,13 @@ def packet_totals(
     )
 
 
-def strayed(plan: Plan, links: Iterable[LinkRow]) -> Counter[str]:
-    """Host -> the job's packets that came to it in vain: not addressed to it, or no rank runs there."""
+def strayed(plan: Plan, placement: Container[str], links: Iterable[LinkRow]) -> Counter[str]:
+    """Host -> the job's packets that came to it in vain: not addressed to it, or none of its ranks runs there."""
     found: Counter[str] = Counter()
     for row in links:
         host = row.link.split(">")[1]
         if host in plan.graph.hosts:
-            found[host] += row.job_strayed if host in plan.placement else row.job_packets
+            found[host] += row.job_strayed if host in placement else row.job_packets
     return found
 
 

@@ -5,8 +5,8 @@ is taken down.
 """
 
 import contextlib
-import math
 import time
+from collections.abc import Mapping
 from typing import Protocol
 
 from testbed.emulation.links import interface
@@ -14,9 +14,9 @@ from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.processes import Child
 from testbed.emulation.state import RunState
 from testbed.errors import Interrupted, TestbedError
-from testbed.plan.model import Plan
+from testbed.plan.model import JobPlan, Plan
 from testbed.results.rundir import RunDirectory
-from testbed.results.samples import Evidence, Samples, Status
+from testbed.results.samples import Evidence, JobEvidence, JobSamples, PacketTotals, Samples, Status
 from testbed.run.books import Books
 from testbed.run.channel import Channel
 from testbed.run.conductor import Conductor
@@ -56,7 +56,7 @@ class EmulatedRun:
         self._conductor: Conductor | None = None
         self._iterations: Iterations | None = None
         self._generator: Channel | None = None
-        self._probes = Probes()
+        self._probes = {job.name: Probes() for job in plan.jobs}
         self._faults: FaultTimeline | None = None
         self._tally = Tally()
         self._books: Books | None = None
@@ -88,16 +88,12 @@ class EmulatedRun:
                 error = Interrupted("interrupted while the network was taken down, when all was measured")
         if problems:
             self._directory.event("teardown", problems=problems)
-        measured = self._iterations.measured if self._iterations else None
         samples = Samples(
             status=status,
             failure=error.message if error else "",
-            iterations=tuple(measured.rows) if measured else (),
+            jobs=tuple(map(self._job_samples, self._plan.jobs)),
             links=self._tally.links,
             switches=self._tally.switches,
-            packets=self._tally.packets,
-            bytes_on_wire=self._tally.bytes_on_wire,
-            payload_bytes=self._tally.payload_bytes,
             evidence=self._evidence(),
             wall_s=ended - began,
             setup_s=self._setup_s,
@@ -118,36 +114,28 @@ class EmulatedRun:
         self._start_processes(conductor)
         self._setup_s = time.monotonic() - began
         self._stage("measuring the idle network")
-        probe(plan, conductor, self._probes)
+        for job in plan.jobs:
+            probe(plan, job, conductor, self._probes[job.name])
         self._start_captures()
-        workload = plan.spec.workload
-        assert workload is not None
         faults = FaultTimeline(timeline(plan), self._network, conductor, self._directory.event)
         self._faults = faults
         self._iterations = Iterations(
             conductor,
-            workload,
+            plan.jobs,
             Hooks(
                 before_zero=books.open,
                 at_zero=lambda zero_ns: self._at_zero(faults, zero_ns),
                 quiesce=books.quiesce,
                 link_lateness=books.link_lateness,
                 on_rows=self._directory.add_iterations,
-                on_metrics=lambda number, metrics: self._directory.event("training", iteration=number, **metrics),
+                on_metrics=self._training,
                 progress=self._progress.iterations,
             ),
             dilation=plan.dilation,
-            base_rtt_ns=plan.prediction.base_rtt_ns,
-            stall_limit_s=math.inf
-            if workload.kind == "command"  # what it waits for is its own affair
-            else plan.spec.limits.stall_ns * plan.dilation / _NS,
+            stall_limit_s=plan.spec.limits.stall_ns * plan.dilation / _NS,
         )
         self._stage("running")
-        if workload.kind == "command":
-            self._iterations.run_command()
-        else:
-            self._iterations.run()
-        self._count(conductor, self._iterations.measured)
+        self._count(conductor, self._iterations.run())
 
     def _start_processes(self, conductor: Conductor) -> None:
         plan = self._plan
@@ -156,8 +144,8 @@ class EmulatedRun:
         self._children.append(workers)
         conductor.check = self._check_processes
         conductor.welcome_ranks(len(plan.placement), limit_s, workers.check)
-        for rank, channel in conductor.ranks.items():
-            self._state.add_child(f"rank {rank}", channel.hello["pid"])
+        for number, channel in conductor.ranks.items():
+            self._state.add_child(plan.called(number), channel.hello["pid"])
         if plan.spec.traffic:
             generator = start_generator(self._network, self._directory.logs)
             self._children.append(generator)
@@ -182,7 +170,10 @@ class EmulatedRun:
             self._generator.send({"op": "start", "at_ns": zero_ns})
         faults.start(zero_ns)
 
-    def _count(self, conductor: Conductor, measured: Measured) -> None:
+    def _training(self, job: str, number: int, metrics: dict[str, float]) -> None:
+        self._directory.event("training", iteration=number, **({"job": job} if job else {}), **metrics)
+
+    def _count(self, conductor: Conductor, measured: Mapping[str, Measured]) -> None:
         """End what was started for the measured part, and close the books."""
         assert self._books is not None
         if self._generator is not None:
@@ -214,17 +205,33 @@ class EmulatedRun:
             self._state.remove()
         return problems
 
+    def _job_samples(self, job: JobPlan) -> JobSamples:
+        measured = self._iterations.measured[job.name] if self._iterations else Measured()
+        probes, tally = self._probes[job.name], self._tally.jobs.get(job.name)
+        return JobSamples(
+            job.name,
+            JobEvidence(
+                base_rtt_ns=job.prediction.base_rtt_ns,
+                iterations=tuple(measured.evidence),
+                rtt=tuple(probes.rtt),
+                rates=tuple(probes.rates),
+            ),
+            iterations=tuple(measured.rows),
+            packets=tally.packets if tally else PacketTotals(),
+            bytes_on_wire=tally.bytes_on_wire if tally else 0,
+            payload_bytes=tally.payload_bytes if tally else 0,
+        )
+
     def _evidence(self) -> Evidence:
         return Evidence(
-            base_rtt_ns=self._plan.prediction.base_rtt_ns,
-            iterations=tuple(self._iterations.measured.evidence) if self._iterations else (),
-            rtt=tuple(self._probes.rtt),
-            rates=tuple(self._probes.rates),
             unmodelled_drops=self._tally.unmodelled_drops,
             shaping_mismatches=tuple(self._network.mismatches),
             lost=tuple(self._conductor.lost) if self._conductor else (),
             undilated=undilated(self._plan),
-            notes=(*self._probes.notes, *(self._conductor.notes if self._conductor else ())),
+            notes=(
+                *(note for probes in self._probes.values() for note in probes.notes),
+                *(self._conductor.notes if self._conductor else ()),
+            ),
         )
 
     def _stage(self, what: str) -> None:
@@ -237,8 +244,8 @@ def undilated(plan: Plan) -> tuple[str, ...]:
     if plan.dilation == 1:
         return ()
     found = []
-    if plan.spec.transport.kind == "tcp":
+    if any(job.spec.transport.kind == "tcp" for job in plan.jobs):
         found.append("kernel TCP's timers other than its minimum RTO (delayed acknowledgements, probes)")
-    if plan.spec.workload is not None and plan.spec.workload.kind == "command":
+    if any(job.spec.workload is not None and job.spec.workload.kind == "command" for job in plan.jobs):
         found.append("the command's own computing and timers")
     return tuple(found)

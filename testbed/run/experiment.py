@@ -100,7 +100,8 @@ def run_experiment(
 
 def _check_machine(experiment: Experiment) -> None:
     """Raises MachineLacks for what the runs need and this machine has not."""
-    models = {point.spec.workload.gradients for point in experiment.points if point.spec.workload}
+    jobs = [job for point in experiment.points for job in point.spec.all_jobs.values()]
+    models = {job.workload.gradients for job in jobs if job.workload}
     if "digits-mlp" in models and find_spec("sklearn") is None:
         raise MachineLacks(
             "gradients: digits-mlp needs scikit-learn, which is not installed", hint="pip install scikit-learn"
@@ -113,10 +114,11 @@ def _check_machine(experiment: Experiment) -> None:
 
 def _memory_bytes(point: Point) -> int:
     """What the ranks of a run hold: the input and the buffer of each."""
-    spec = point.spec
-    if spec.workload is None or spec.workload.kind != "collective" or spec.workers is None:
-        return 0
-    return 2 * spec.workers.count * sum(elements * each for elements, each in buffers(spec.workload))
+    return sum(
+        2 * job.workers.count * sum(elements * each for elements, each in buffers(job.workload))
+        for job in point.spec.all_jobs.values()
+        if job.workers and job.workload and job.workload.kind == "collective"
+    )
 
 
 def _available_bytes() -> int:
@@ -148,8 +150,8 @@ def _run_point(point: Point, capabilities: Capabilities, place: Path, progress: 
                 directory.write_spec(resolved_text(spec))
                 directory.write_environment(describe_environment(environ))
                 plan = make_plan(spec, capabilities)
-                transport = written(spec.transport, endpoint_path(plan, plan.jobs[0]))
-                directory.write_spec(resolved_text(plan.spec, transport))
+                transports = {job.name: written(job.spec.transport, endpoint_path(plan, job)) for job in plan.jobs}
+                directory.write_spec(resolved_text(plan.spec, transports))
                 directory.write_plan(to_json(plan))
                 directory.write_result(_result(point, plan, samples, state.run_id))
                 samples, error = EmulatedRun(plan, directory, state, progress).run()

@@ -87,7 +87,7 @@ class FaultTimeline:
     def _places(self, fault: TimedFault) -> list[str]:
         links = self._network.plan.graph.links
         return [
-            *(f"rank {rank}" for rank in fault.workers),
+            *(self._network.plan.called(number) for number in fault.workers),
             *(links[2 * cable].name.replace(">", "-") for cable in fault.cables),
             *(links[index].name for index in fault.parameters),
             *fault.switches,

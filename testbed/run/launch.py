@@ -11,7 +11,7 @@ from testbed.emulation.processes import Child
 
 def start_workers(network: EmulatedNetwork, logs: Path) -> Child:
     """The zygote: it warms up once and forks one process a rank, each in its host's namespace."""
-    namespaces = {rank: network.netns(host) for rank, host in enumerate(network.plan.placement)}
+    namespaces = {number: network.netns(host) for number, host in enumerate(network.plan.placement)}
     return _start(network, logs, "worker", "testbed.worker", namespaces)
 
 

@@ -1,7 +1,7 @@
 """Measures the idle network before anything else runs on it: round trips against the model, rates by timed messages.
 
-Pairs of ranks are chosen so that the longest path is timed and links of every kind are crossed. A 16-packet message
-shows a shaper that lets bursts through, a 1,000-packet one its lasting rate.
+Pairs of ranks of each job are chosen so that the longest path is timed and links of every kind are crossed. A 16-packet
+message shows a shaper that lets bursts through, a 1,000-packet one its lasting rate.
 """
 
 import statistics
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from testbed.plan.model import Plan, Switching
+from testbed.plan.model import JobPlan, Plan, Switching
 from testbed.plan.network import longest_queue_bytes
 from testbed.plan.paths import Paths
 from testbed.results.samples import RateProbe, RttProbe
@@ -29,7 +29,7 @@ _NS = 10**9
 
 @dataclass(slots=True)
 class Probes:
-    """What was measured."""
+    """What was measured between the ranks of one job."""
 
     rtt: list[RttProbe] = field(default_factory=list)
     rates: list[RateProbe] = field(default_factory=list)
@@ -37,18 +37,19 @@ class Probes:
     notes: list[str] = field(default_factory=list)
 
 
-def probe(plan: Plan, conductor: Conductor, probes: Probes, trains: Sequence[int] = TRAINS) -> None:
+def probe(plan: Plan, job: JobPlan, conductor: Conductor, probes: Probes, trains: Sequence[int] = TRAINS) -> None:
     """Measure; fills `probes` as it goes. The network must be idle and the ranks waiting."""
     paths = Paths(plan.graph, plan.addresses, plan.switches)
     payload_bytes = min(link.parameters.mtu_bytes for link in plan.graph.links) - 28  # IP and UDP headers
-    for source, target in pairs(plan, paths):
-        there, back = _path(plan, paths, source, target), _path(plan, paths, target, source)
-        names = plan.placement[source], plan.placement[target]
+    for source, target in pairs(plan, job, paths):
+        names = job.placement[source], job.placement[target]
+        there, back = _path(plan, paths, *names), _path(plan, paths, *reversed(names))
+        rank = conductor.ranks[job.numbers[source]]
         modelled_ns = one_way_ns(there, payload_bytes) + one_way_ns(back, ANSWER_BYTES)
         patience_ns = _PATIENCE_RTTS * modelled_ns * plan.dilation + _PATIENCE_NS
         request = {"peer": target, "bytes": payload_bytes, "patience_ns": patience_ns}
         limit_s = (ROUND_TRIPS * patience_ns + _PATIENCE_NS) / _NS
-        answer = conductor.ask(conductor.ranks[source], {"op": "rtt", "count": ROUND_TRIPS, **request}, limit_s)
+        answer = conductor.ask(rank, {"op": "rtt", "count": ROUND_TRIPS, **request}, limit_s)
         probes.lost += answer["lost"]
         if answer["round_trips_ns"]:
             probes.rtt.append(RttProbe(*names, round(statistics.median(answer["round_trips_ns"])), modelled_ns))
@@ -63,19 +64,20 @@ def probe(plan: Plan, conductor: Conductor, probes: Probes, trains: Sequence[int
             takes_ns = 8 * packets * (payload_bytes + UDP_WIRE_BYTES) * _NS // rate_bps
             request["patience_ns"] = patience_ns + takes_ns * plan.dilation
             limit_s = (_TRIES * request["patience_ns"] + _PATIENCE_NS) / _NS
-            answer = conductor.ask(conductor.ranks[source], {"op": "train", "packets": packets, **request}, limit_s)
+            answer = conductor.ask(rank, {"op": "train", "packets": packets, **request}, limit_s)
             if answer["measured_bps"] is not None:
                 probes.rates.append(RateProbe(*names, packets, answer["measured_bps"], rate_bps))
 
 
-def pairs(plan: Plan, paths: Paths) -> Iterator[tuple[int, int]]:
+def pairs(plan: Plan, job: JobPlan, paths: Paths) -> Iterator[tuple[int, int]]:
     """Ranks to probe between: the longest path, then those that cross kinds of links not crossed yet."""
-    ranks = range(len(plan.placement))
+    ranks = range(len(job.placement))
     if len(ranks) < 2:
         return
     candidates = [(0, other) for other in ranks if other] + [(other, 0) for other in ranks if other]
-    longest = {pair: one_way_ns(_path(plan, paths, *pair), UDP_HEADERS_BYTES) for pair in candidates}
-    kinds = {pair: {link.parameters for link in _path(plan, paths, *pair)} for pair in candidates}
+    ways = {(a, b): _path(plan, paths, job.placement[a], job.placement[b]) for a, b in candidates}
+    longest = {pair: one_way_ns(way, UDP_HEADERS_BYTES) for pair, way in ways.items()}
+    kinds = {pair: {link.parameters for link in way} for pair, way in ways.items()}
     seen: set[object] = set()
     chosen = 0
     for pair in sorted(candidates, key=lambda pair: -longest[pair]):
@@ -91,9 +93,9 @@ def one_way_ns(links: list[Link], payload_bytes: int) -> int:
     return sum(-(-wire_bits * _NS // k.parameters.rate_bps) + k.parameters.delay_ns for k in links)
 
 
-def _path(plan: Plan, paths: Paths, source: int, target: int) -> list[Link]:
-    """The slowest way between two ranks' hosts, link by link."""
-    stages = paths.stages(plan.placement[source], plan.placement[target])
+def _path(plan: Plan, paths: Paths, source: str, target: str) -> list[Link]:
+    """The slowest way between two hosts, link by link."""
+    stages = paths.stages(source, target)
     return [
         max(
             (plan.graph.links[index] for index in stage),

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from testbed.results.model import Result
+from testbed.results.model import JobResult, Result
 from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
 from testbed.spec.job_checks import check_jobs
-from testbed.spec.model import MOST_DILATION, ExpectSpec, Spec
+from testbed.spec.model import MOST_DILATION, Spec
 from testbed.spec.network_checks import check_network, network
 from testbed.spec.sum_checks import check_sums
 from testbed.spec.switch_checks import check_switches
@@ -34,13 +34,16 @@ def check(spec: Spec, findings: Findings) -> None:
     check_sums(net)
 
 
-def check_expectations(expect: Sequence[ExpectSpec], sweep: Sequence[Mapping[str, Any]], findings: Findings) -> None:
+def check_expectations(spec: Spec, sweep: Sequence[Mapping[str, Any]], findings: Findings) -> None:
     """Report what is wrong with `expect`; `sweep` are the points' values (none: there is no sweep)."""
+    expect, jobs = spec.expect, list(spec.jobs or ())
     metrics = dict(_leaves(Result))
+    metrics |= {f"jobs.{name}.{path}": leaf for name in jobs for path, leaf in _leaves(JobResult)}
     for index, one in enumerate(expect):
         path = ("expect", index)
         if one.metric not in metrics:
-            message = f"result.json has no {one.metric!r}, but e.g. cct_ns.p50, busbw_bps.ring, wrong"
+            first = f"jobs.{jobs[0]}." if jobs else ""
+            message = f"result.json has no {one.metric!r}, but e.g. {first}cct_ns.p50, {first}busbw_bps.ring, wrong"
             findings.add((*path, "metric"), message, closest(one.metric, metrics))
         elif not {int, float} & set(branches(metrics[one.metric])):
             for key, given in (("at_most", one.at_most), ("at_least", one.at_least), ("to", one.to)):
@@ -80,6 +83,8 @@ def _check_point(
 def _leaves(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The paths of a result that lead to one value."""
     for name, field in model.model_fields.items():
+        if name == "jobs":
+            continue
         path = prefix + (field.alias or name)
         parts = [b for b in branches(field.annotation) if isinstance(b, type) and issubclass(b, BaseModel)]
         if parts:

@@ -79,7 +79,7 @@ def _read_alone(root: Node) -> tuple[list[Spec], list[SpecError]]:
     spec, findings = read_point(root)
     if spec is None:
         return [], findings.errors
-    check_expectations(spec.expect, [], findings)
+    check_expectations(spec, [], findings)
     return [spec], findings.errors
 
 
@@ -101,7 +101,7 @@ def _read_swept(base: Node, swept: Sequence[Combination]) -> tuple[list[Spec], l
             told[_place(mistake.error)] = mistake.error
             continue
         if spec is not None and not specs:
-            check_expectations(spec.expect, [one.plain() for one in swept], findings)
+            check_expectations(spec, [one.plain() for one in swept], findings)
         specs += [spec] if spec is not None else []
         values = {(mark.line, mark.column) for node in combination.values.values() for mark in node.marks()}
         for error in findings.errors:

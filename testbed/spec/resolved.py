@@ -16,9 +16,12 @@ def resolved_data(spec: Spec) -> dict[str, Any]:
     return _section(spec)
 
 
-def resolved_text(spec: Spec, transport: Mapping[str, Any] | None = None) -> str:
-    """The resolved `spec.yaml`; `transport`: that section with every constant used (`testbed.transport.written`)."""
-    data = resolved_data(spec) | ({"transport": dict(transport)} if transport else {})
+def resolved_text(spec: Spec, transports: Mapping[str, Mapping[str, Any]] | None = None) -> str:
+    """The resolved `spec.yaml`; `transports`: by job that section with every constant (`testbed.transport.written`)."""
+    data = resolved_data(spec)
+    for name, transport in (transports or {}).items():
+        holder = data["jobs"][name] if name else data
+        holder["transport"] = dict(transport)
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
 
 

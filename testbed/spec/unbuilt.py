@@ -6,7 +6,7 @@ A part that gets built takes its line out of these tables.
 from testbed.spec.document import Node, Step, without_job
 from testbed.spec.findings import Findings
 
-UNBUILT_KEYS = ("jobs", "host", "environment", "topology.multiport")
+UNBUILT_KEYS = ("host", "environment", "topology.multiport")
 NEVER_KEYS = {"faults.mtu": "cannot change while packets flow: an MTU is set under `links`"}
 UNBUILT_VALUES: dict[str, tuple[str, ...]] = {
     "engine": ("simulation",),

@@ -14,7 +14,7 @@ from testbed.results.samples import Evidence
 
 from .synthetic import write_run
 
-INVALID = Evidence(base_rtt_ns=1, unmodelled_drops={"h0": 1})
+INVALID = Evidence(unmodelled_drops={"h0": 1})
 
 
 def compared(*paths: Path, **options: Any) -> Comparisons:
@@ -50,7 +50,7 @@ def test_repeats_are_paired_and_labels_tell_directories_apart(tmp_path: Path) ->
 def test_invalid_runs_are_left_out_and_named_unless_forced(tmp_path: Path) -> None:
     for r in range(3):
         write_run(tmp_path / "a" / f"r{r}", [1000], repeat=r)
-        write_run(tmp_path / "b" / f"r{r}", [2000 + r], repeat=r, evidence=INVALID if r == 1 else Evidence(1))
+        write_run(tmp_path / "b" / f"r{r}", [2000 + r], repeat=r, evidence=INVALID if r == 1 else Evidence())
     found = compared(tmp_path / "a", tmp_path / "b")
     assert found.tables[0].runs == (3, 2)
     assert found.left_out == (f"{tmp_path / 'b' / 'r1'}: invalid: unmodelled-drops",)

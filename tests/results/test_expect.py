@@ -13,7 +13,7 @@ from testbed.spec.model import ExpectSpec
 
 from .synthetic import write_run
 
-INVALID = Evidence(base_rtt_ns=1, unmodelled_drops={"h0": 1})
+INVALID = Evidence(unmodelled_drops={"h0": 1})
 
 
 def runs(tmp_path: Path, *settings: tuple[dict[str, Any], list[int]], **changes: Any) -> list[RunRecord]:

@@ -15,7 +15,7 @@ def test_what_was_written_is_what_is_read(tmp_path: Path) -> None:
     links = (a_link("h0>s0", packets=3, measured_rate_bps=17, late_p99_ns=4),)
     record = read_run(write_run(tmp_path / "run", links=links))
     assert record.result == a_result(links=links)
-    assert record.iterations == a_samples().iterations
+    assert record.iterations == a_samples().jobs[0].iterations
     assert record.links == links
     assert [t.cct_ns for t in record.timings] == [1_000_000, 1_200_000, 1_100_000, 1_300_000]
     assert record.text("spec.yaml") == "name: tour\n"
@@ -40,7 +40,7 @@ def test_a_last_line_cut_in_two_is_dropped(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     table = run / "iterations.csv"
     table.write_text(table.read_text()[:-20])
-    assert len(read_run(run).iterations) == len(a_samples().iterations) - 1
+    assert len(read_run(run).iterations) == len(a_samples().jobs[0].iterations) - 1
     table.write_text("")
     assert read_run(run).iterations == ()
 

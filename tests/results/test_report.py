@@ -10,7 +10,7 @@ import pytest
 from testbed.results import report
 from testbed.results.reading import read_runs
 from testbed.results.report import make_report
-from testbed.results.samples import Evidence, IterationEvidence
+from testbed.results.samples import IterationEvidence, JobEvidence
 
 from .synthetic import a_link, a_row, a_spec, iterations, write_run
 
@@ -59,9 +59,9 @@ def checked(*paths: Path) -> tuple[str, str]:
 
 
 def test_a_run(tmp_path: Path) -> None:
-    evidence = Evidence(1000, iterations=tuple(IterationEvidence(i, 1000, 500 * (i == 1), 0) for i in range(4)))
+    times = JobEvidence(1000, iterations=tuple(IterationEvidence(i, 1000, 500 * (i == 1), 0) for i in range(4)))
     links = (a_link("h0>s0", packets=9, busy_ns=500_000), a_link("s0>h1", packets=9, dropped_queue=4, ecn_marked=2))
-    page, text = checked(write_run(tmp_path / "run", evidence=evidence, links=links))
+    page, text = checked(write_run(tmp_path / "run", times=times, links=links))
     assert page.count("<svg") == 3
     for expected in (
         *("tour", "allreduce by ring over roce", "1.15 ms", "95 %: 0.945 to 1.36 ms", "1.44", "0.912 GB/s"),

@@ -8,7 +8,7 @@ import pytest
 
 from testbed.results import model
 from testbed.results.result import bus_factors, distribution, make_result, timings, unfinished
-from testbed.results.samples import Evidence, LinkRow, RateProbe, RttProbe
+from testbed.results.samples import Evidence, JobEvidence, LinkRow, RateProbe, RttProbe
 from testbed.spec.model import Spec
 from testbed.training.digits_mlp import LAYER_ELEMENTS
 
@@ -150,13 +150,12 @@ def test_background_is_what_is_not_the_job_s() -> None:
 
 
 def test_probes_and_notes_are_kept() -> None:
-    evidence = Evidence(
+    times = JobEvidence(
         base_rtt_ns=100_000,
         rtt=(RttProbe("h0", "h1", 95_000, 90_000),),
         rates=(RateProbe("h0", "h1", 16, 99, 100),),
-        notes=("spray",),
     )
-    result = as_json(a_result(evidence=evidence))
+    result = as_json(a_result(times=times, evidence=Evidence(notes=("spray",))))
     assert result["rtt"] == [{"source": "h0", "target": "h1", "measured_ns": 95_000, "modelled_ns": 90_000}]
     assert result["rates"][0]["packets"] == 16
     assert result["notes"] == ["spray"]
@@ -178,7 +177,7 @@ def _failed_before_the_plan() -> model.Result:
     [
         a_result(),
         a_result(iterations=(), status="interrupted", failure="Ctrl-C"),
-        a_result([1000] * 400, evidence=Evidence(base_rtt_ns=1, unmodelled_drops={"h0": 2})),
+        a_result([1000] * 400, evidence=Evidence(unmodelled_drops={"h0": 2})),
         _failed_before_the_plan(),
     ],
 )

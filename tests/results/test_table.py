@@ -72,7 +72,7 @@ def test_lines_below_a_single_run() -> None:
 
 
 def test_reasons_are_printed() -> None:
-    text = printed(a_result(evidence=Evidence(1, unmodelled_drops={"socket of h0": 3}, notes=("spray",))))
+    text = printed(a_result(evidence=Evidence(unmodelled_drops={"socket of h0": 3}, notes=("spray",))))
     assert "verdict: invalid" in text
     assert "unmodelled-drops: 3 packets were lost outside the modelled queues: socket of h0 3" in text
     assert "note" in text
@@ -92,7 +92,7 @@ def test_wrong_elements_show() -> None:
 def _sweep() -> list[Result]:
     return [
         a_result([1000 * (r + 1)], point={"transport.kind": kind}, repeat=r, evidence=evidence)
-        for kind, evidence in (("roce", Evidence(1)), ("tcp", Evidence(1, lost=("controller",))))
+        for kind, evidence in (("roce", Evidence()), ("tcp", Evidence(lost=("controller",))))
         for r in range(2)
     ]
 

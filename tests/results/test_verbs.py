@@ -63,7 +63,7 @@ def test_compare_in_json(two_runs: tuple[str, str], capsys: pytest.CaptureFixtur
 
 def test_compare_names_on_stderr_what_it_leaves_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [str(write_run(tmp_path / name, [1000])) for name in "ab"]
-    bad = str(write_run(tmp_path / "c", [1000], evidence=Evidence(1, unmodelled_drops={"h0": 1})))
+    bad = str(write_run(tmp_path / "c", [1000], evidence=Evidence(unmodelled_drops={"h0": 1})))
     assert execute(["compare", *paths, bad]) == 0
     assert capsys.readouterr().err == f"left out: {bad}: invalid: unmodelled-drops\n"
     assert execute(["compare", *paths, bad, "--force"]) == 0

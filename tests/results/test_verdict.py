@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from testbed.results.samples import Evidence, IterationEvidence, PacketTotals, RateProbe, RttProbe
-from testbed.results.verdict import Verdict, judge
+from testbed.results.samples import Evidence, IterationEvidence, JobEvidence, PacketTotals, RateProbe, RttProbe
+from testbed.results.verdict import JobCase, Verdict, judge
 
 RTT_NS = 100_000
 CCT_NS = 1_000_000
 
 
 def judged(packets: PacketTotals | None = None, *, measured: int = 20, asked: int = 20, **evidence: Any) -> Verdict:
-    return judge(
-        Evidence(**({"base_rtt_ns": RTT_NS} | evidence)), packets or PacketTotals(), measured=measured, asked=asked
-    )
+    times = {key: evidence.pop(key) for key in ("base_rtt_ns", "iterations", "rtt", "rates") if key in evidence}
+    job = JobEvidence(**({"base_rtt_ns": RTT_NS} | times))
+    return judge([JobCase(job, packets or PacketTotals(), measured, asked)], Evidence(**evidence))
 
 
 def some_iterations(bad: int, of: int, *, late_ns: int = 0, skew_ns: int = 0) -> tuple[IterationEvidence, ...]:

@@ -166,7 +166,7 @@ def test_a_limit_says_who_is_missing(tmp_path: Path) -> None:
         assert caught.value.message == (
             "nothing came within 0.05 s: ranks that are not ready: rank 1 on h1, rank 2 on h2"
         )
-        assert ranks.conductor.waiting_for() == "; ".join(f"rank {r}: rank {1 - r}" for r in range(4))
+        assert ranks.conductor.waiting_for() == "; ".join(f"rank {r} on h{r}: rank {1 - r}" for r in range(4))
 
 
 def test_the_wall_limit_ends_a_run_that_would_have_gone_on(tmp_path: Path) -> None:

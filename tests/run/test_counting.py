@@ -41,6 +41,7 @@ def totals(
 ) -> PacketTotals:
     return packet_totals(
         plan,
+        plan.placement,
         links,
         ranks,
         at_hosts=at_hosts,

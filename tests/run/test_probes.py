@@ -35,7 +35,7 @@ def planned(links: list[dict[str, Any]], topology: dict[str, Any], workers: int,
 def crossed(made: Plan) -> tuple[list[tuple[int, int]], set[LinkParameters]]:
     """The pairs that are probed, and the kinds of link between them."""
     paths = Paths(made.graph, made.addresses, made.switches)
-    chosen = list(pairs(made, paths))
+    chosen = list(pairs(made, made.jobs[0], paths))
     hosts = made.placement
     between = [paths.stages(hosts[a], hosts[b]) for a, b in chosen]
     return chosen, {made.graph.links[i].parameters for stages in between for stage in stages for i in stage}
@@ -116,7 +116,7 @@ def asked(
 ) -> tuple[Probes, list[Message]]:
     made = planned(links, {"kind": "star", "hosts": 2}, 2, switches=switches or {"kind": "ovs"})
     ranks, probes = [FakeRank(**rank), FakeRank(**rank)], Probes()
-    probe(made, FakeConductor(ranks), probes)  # type: ignore[arg-type]
+    probe(made, made.jobs[0], FakeConductor(ranks), probes)  # type: ignore[arg-type]
     return probes, [message for each in ranks for message in each.asked]
 
 

@@ -382,7 +382,7 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
         "expects nothing",
         "",
     ),
-    ("not built yet: key", "engine:", "§jobs: {}\nengine:", "jobs", "not supported yet", ""),
+    ("not built yet: key", "engine:", "§host: {}\nengine:", "host", "not supported yet", ""),
     ("not built yet: engine", "engine: emulation", "engine: §simulation", "engine", "not supported yet", ""),
     (
         "not built yet: transport",

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#define ETHERTYPE_IPV4 0x0800
 #define FRAGMENT_OFFSET_MASK 0x1fff
 
 struct frame_layout frame_parse(const uint8_t *frame, size_t length)
@@ -33,19 +32,37 @@ struct frame_layout frame_parse(const uint8_t *frame, size_t length)
     return layout;
 }
 
+/* The last bytes, fewer than 8, as words. */
+static uint64_t last_words(const uint8_t *bytes, size_t length)
+{
+    uint64_t word = 0;
+    memcpy(&word, bytes, length);
+    return (uint32_t)word + (word >> 32);
+}
+
 uint64_t checksum_add(uint64_t sum, const uint8_t *bytes, size_t length)
 {
-    for (; length >= 4; bytes += 4, length -= 4) {
-        uint32_t word;
-        memcpy(&word, bytes, 4);
-        sum += word;
+    for (; length >= 8; bytes += 8, length -= 8) {
+        uint64_t word;
+        memcpy(&word, bytes, 8);
+        sum += (uint32_t)word + (word >> 32);
     }
-    if (length) {
-        uint32_t word = 0;
-        memcpy(&word, bytes, length);
-        sum += word;
+    return length ? sum + last_words(bytes, length) : sum;
+}
+
+uint64_t checksum_copy(uint64_t sum, uint8_t *restrict to, const uint8_t *restrict from, size_t length)
+{
+    size_t words = length / 8 * 8;
+    for (size_t i = 0; i < words; i += 8) {
+        uint64_t word;
+        memcpy(&word, from + i, 8);
+        memcpy(to + i, &word, 8);
+        sum += (uint32_t)word + (word >> 32);
     }
-    return sum;
+    if (words == length)
+        return sum;
+    memcpy(to + words, from + words, length - words);
+    return sum + last_words(from + words, length - words);
 }
 
 uint64_t checksum_pseudo_header(const uint8_t *ipv4, uint8_t protocol, uint32_t length)
@@ -114,13 +131,6 @@ void frame_cut(uint8_t *frame, const struct frame_layout *layout, uint32_t lengt
         store16(frame + layout->transport + 4, (uint16_t)(length - layout->transport));
         store16(frame + layout->transport + UDP_CHECKSUM_AT, 0);
     }
-}
-
-bool frame_congested(const uint8_t *frame, size_t length)
-{
-    const uint8_t *ip = frame + ETHERNET_BYTES;
-    bool ipv4 = length >= ETHERNET_BYTES + IPV4_BYTES && load16(frame + 12) == ETHERTYPE_IPV4 && ip[0] >> 4 == 4;
-    return ipv4 && (ip[1] & ECN_MASK) == ECN_CE;
 }
 
 bool frame_mark_congestion(uint8_t *frame, const struct frame_layout *layout)

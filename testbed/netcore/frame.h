@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define ETHERNET_BYTES 14
+#define ETHERTYPE_IPV4 0x0800
 #define IPV4_BYTES 20
 #define UDP_BYTES 8
 #define TCP_BYTES 20
@@ -67,6 +68,9 @@ struct frame_layout frame_parse(const uint8_t *frame, size_t length);
 /* One's complement sum (RFC 1071) of `length` bytes on top of `sum`; all pieces but the last of even length. */
 uint64_t checksum_add(uint64_t sum, const uint8_t *bytes, size_t length);
 
+/* The same, and a copy of the bytes: both in one go over memory. */
+uint64_t checksum_copy(uint64_t sum, uint8_t *restrict to, const uint8_t *restrict from, size_t length);
+
 /* The sum of the IPv4 pseudo header of a frame for `length` bytes of transport. */
 uint64_t checksum_pseudo_header(const uint8_t *ipv4, uint8_t protocol, uint32_t length);
 
@@ -88,7 +92,12 @@ bool frame_transport_intact(const uint8_t *frame, const struct frame_layout *lay
 void frame_cut(uint8_t *frame, const struct frame_layout *layout, uint32_t length);
 
 /* Whether it is an IPv4 packet with Congestion Experienced. */
-bool frame_congested(const uint8_t *frame, size_t length);
+static inline bool frame_congested(const uint8_t *frame, size_t length)
+{
+    const uint8_t *ip = frame + ETHERNET_BYTES;
+    return length >= ETHERNET_BYTES + IPV4_BYTES && (ip[1] & ECN_MASK) == ECN_CE && ip[0] >> 4 == 4 &&
+           load16(frame + 12) == ETHERTYPE_IPV4;
+}
 
 /* Set Congestion Experienced on an ECN-capable packet (RFC 3168); false: it is not ECN-capable, or was marked. */
 bool frame_mark_congestion(uint8_t *frame, const struct frame_layout *layout);

@@ -92,36 +92,96 @@ static void seal_over_ipv6(uint8_t *frame, const struct frame_layout *layout)
     checksum_store(field, checksum ? checksum : 0xffff);
 }
 
-/* What of `bytes` of payload no program is likely to parse. It begins at an even place. */
-static struct frame_tail tail_of(const struct packet *packet, uint32_t bytes)
+/* What the packets that are cut from one super-packet have in common. Sums are without the words in which they differ. */
+struct cutting {
+    const uint8_t *frame;
+    struct frame_layout layout;
+    bool six;
+    uint64_t network_sum;   /* of IPv4 */
+    uint64_t transport_sum; /* of UDP over IPv4, with its pseudo header */
+};
+
+/* A word as sums have it, and what takes one out of a sum that it is in. */
+static uint16_t summed(uint16_t word)
 {
-    struct frame_tail tail = {0};
-    if (bytes > PARSED_BYTES) {
-        tail.bytes = (uint16_t)(bytes - PARSED_BYTES);
-        tail.sum = checksum_fold(checksum_add(0, packet->frame + packet->length - tail.bytes, tail.bytes));
+    uint8_t bytes[2];
+    store16(bytes, word);
+    memcpy(&word, bytes, 2);
+    return word;
+}
+
+static uint16_t without(const uint8_t *at)
+{
+    return (uint16_t)~summed(load16(at));
+}
+
+static struct cutting cutting_of(const uint8_t *frame, const struct frame_layout *layout)
+{
+    const uint8_t *ip = frame + layout->network, *transport = frame + layout->transport;
+    struct cutting cutting = {.frame = frame, .layout = *layout, .six = is_ipv6(frame, layout)};
+    if (cutting.six)
+        return cutting;
+    cutting.network_sum = checksum_add(0, ip, layout->transport - layout->network) + without(ip + 2) + without(ip + 4) +
+                          without(ip + 10);
+    if (layout->protocol == PROTOCOL_UDP)
+        cutting.transport_sum = checksum_add(checksum_pseudo_header(ip, PROTOCOL_UDP, 0), transport, UDP_BYTES) +
+                                without(transport + 4) + without(transport + UDP_CHECKSUM_AT);
+    return cutting;
+}
+
+/* Copy payload to the end of a packet; its sum. The tail is what of it no program is likely to parse, from an even place on. */
+static uint64_t copy_payload(struct packet *packet, uint8_t *to, const uint8_t *from, uint32_t bytes)
+{
+    uint32_t parsed = bytes < PARSED_BYTES ? bytes : PARSED_BYTES;
+    uint64_t sum = checksum_copy(0, to, from, parsed);
+    if (bytes == parsed)
+        return sum;
+    packet->tail.bytes = (uint16_t)(bytes - parsed);
+    packet->tail.sum = checksum_fold(checksum_copy(0, to + parsed, from + parsed, packet->tail.bytes));
+    return sum + packet->tail.sum;
+}
+
+static void finish_ipv4(const struct cutting *cutting, struct packet *packet, unsigned index, uint64_t payload_sum)
+{
+    const struct frame_layout *layout = &packet->layout;
+    uint8_t *ip = packet->frame + layout->network, *transport = packet->frame + layout->transport;
+    uint16_t bytes = (uint16_t)(packet->length - layout->network);
+    uint16_t transport_bytes = (uint16_t)(packet->length - layout->transport);
+    uint16_t identification = (uint16_t)(load16(cutting->frame + layout->network + 4) + index);
+    store16(ip + 2, bytes);
+    store16(ip + 4, identification);
+    checksum_store(ip + 10, (uint16_t)~checksum_fold(cutting->network_sum + summed(bytes) + summed(identification)));
+    if (layout->protocol == PROTOCOL_UDP) {
+        uint64_t sum = cutting->transport_sum + 2 * (uint64_t)summed(transport_bytes) + payload_sum;
+        uint16_t checksum = (uint16_t)~checksum_fold(sum);
+        checksum_store(transport + UDP_CHECKSUM_AT, checksum ? checksum : 0xffff);
+    } else {
+        frame_seal_transport(packet->frame, layout, packet->tail);
     }
-    return tail;
+}
+
+static void finish_ipv6(struct packet *packet)
+{
+    uint8_t *out = packet->frame;
+    store16(out + packet->layout.network + 4, (uint16_t)(packet->length - packet->layout.network - IPV6_BYTES));
+    seal_over_ipv6(out, &packet->layout);
+    packet->layout = frame_parse(out, packet->length);
+    packet->tail = (struct frame_tail){0};
 }
 
 /* The wire packet that carries `bytes` of the super-packet's payload from `offset`. */
-static struct packet *cut_segment(struct packet_pool *pool, const uint8_t *frame, const struct frame_layout *layout,
-                                  uint32_t offset, uint32_t bytes, unsigned index)
+static struct packet *cut_segment(struct packet_pool *pool, const struct cutting *cutting, uint32_t offset, uint32_t bytes,
+                                  unsigned index)
 {
+    const struct frame_layout *layout = &cutting->layout;
     struct packet *packet = packet_new(pool, layout->payload + bytes);
     if (!packet)
         return NULL;
-    uint8_t *out = packet->frame, *ip = out + layout->network, *transport = out + layout->transport;
-    memcpy(out, frame, layout->payload);
-    memcpy(out + layout->payload, frame + layout->payload + offset, bytes);
+    uint8_t *out = packet->frame, *transport = out + layout->transport;
+    memcpy(out, cutting->frame, layout->payload);
+    uint64_t sum = copy_payload(packet, out + layout->payload, cutting->frame + layout->payload + offset, bytes);
     packet->layout = *layout;
     packet->layout.end = packet->length;
-    bool six = is_ipv6(frame, layout);
-    if (six) {
-        store16(ip + 4, (uint16_t)(packet->length - layout->network - IPV6_BYTES));
-    } else {
-        store16(ip + 2, (uint16_t)(packet->length - layout->network));
-        store16(ip + 4, (uint16_t)(load16(ip + 4) + index));
-    }
     if (layout->protocol == PROTOCOL_UDP) {
         store16(transport + 4, (uint16_t)(packet->length - layout->transport));
     } else {
@@ -131,14 +191,10 @@ static struct packet *cut_segment(struct packet_pool *pool, const uint8_t *frame
         if (index > 0)
             transport[13] &= (uint8_t)~TCP_CWR;
     }
-    if (six) {
-        seal_over_ipv6(out, &packet->layout);
-        packet->layout = frame_parse(out, packet->length);
-    } else {
-        packet->tail = tail_of(packet, bytes);
-        frame_seal_network(out, &packet->layout);
-        frame_seal_transport(out, &packet->layout, packet->tail);
-    }
+    if (cutting->six)
+        finish_ipv6(packet);
+    else
+        finish_ipv4(cutting, packet, index, sum);
     return packet;
 }
 
@@ -160,10 +216,11 @@ bool offload_cut(struct packet_pool *pool, const struct virtio_header *header, u
     uint32_t payload = layout.end - layout.payload, segment = header->segment_bytes;
     if (!layout.transport || !segment || payload > segment * CUT_SEGMENTS)
         return false;
+    struct cutting cutting = cutting_of(frame, &layout);
     uint32_t offset = 0;
     for (unsigned index = 0; offset < payload || index == 0; index++) {
         uint32_t bytes = payload - offset < segment ? payload - offset : segment;
-        struct packet *packet = cut_segment(pool, frame, &layout, offset, bytes, index);
+        struct packet *packet = cut_segment(pool, &cutting, offset, bytes, index);
         if (!packet) {
             free_list(pool, list);
             return false;

@@ -89,8 +89,14 @@ struct packet *packet_new(struct packet_pool *pool, size_t length)
         return NULL;
     struct packet *packet = pool->spare[size_class];
     pool->spare[size_class] = packet->next;
-    memset(packet, 0, sizeof *packet);
-    packet->size_class = (uint8_t)size_class;
+    /* What is read before anybody sets it: to clear all of it at once takes longer. */
+    packet->context = NULL;
+    packet->tail = (struct frame_tail){0};
+    packet->flags = 0;
+    packet->priority = 0;
+    packet->ingress = PACKET_NO_INGRESS;
+    packet->event.inward = false;
+    packet->layout = (struct frame_layout){0};
     place(packet, packet->room + pool->headroom, length);
     return packet;
 }

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from testbed.dataplane import ast, types
-from testbed.dataplane.check_expressions import ExpressionChecker
+from testbed.dataplane.check_arguments import ArgumentChecker, Made, accepts
 from testbed.dataplane.checked import Callee, CallKind, Checked, Invocation, Passed
 from testbed.dataplane.diagnostics import did_you_mean
 from testbed.dataplane.inference import Inference
@@ -12,14 +12,12 @@ from testbed.dataplane.types import BOOL, INTEGER, UNKNOWN, VOID, Bindings, Exte
 
 _SIZES = ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes")
 _ACTION_PLACES = (Place.APPLY, Place.ACTION)
-_Made = ast.Call | ast.Instance
 
 
-class CallChecker(ExpressionChecker):
+class CallChecker(ArgumentChecker):
     def __init__(self, checked: Checked) -> None:
         super().__init__(checked)
         self.extern_of: dict[ast.Method, ast.Extern] = {}  # of constructors
-        self.static_parameters: set[ast.Parameter] = set()  # those whose values are known when compiling
 
     def call(self, node: ast.Call) -> Type:
         callee = node.callee
@@ -168,7 +166,7 @@ class CallChecker(ExpressionChecker):
     # ---- constructors ----
 
     def construct(
-        self, node: _Made, written: ast.NamedType, declaration: ast.Declared, arguments: Sequence[ast.Argument]
+        self, node: Made, written: ast.NamedType, declaration: ast.Declared, arguments: Sequence[ast.Argument]
     ) -> Type:
         """Check what makes an instance; the type of the instance."""
         self.checked.declarations[written] = declaration  # type: ignore[assignment]
@@ -211,7 +209,7 @@ class CallChecker(ExpressionChecker):
 
     def _invoke_on(
         self,
-        node: _Made,
+        node: Made,
         kind: CallKind,
         name: str,
         candidates: "Sequence[Callee]",
@@ -220,8 +218,8 @@ class CallChecker(ExpressionChecker):
         type_arguments: Sequence[ast.TypeSyntax],
         arguments: Sequence[ast.Argument],
     ) -> Type:
-        callee = next((one for one in candidates if _accepts(_parameters(one, kind), arguments)), candidates[0])
-        bound = self._bound(node, name, _parameters(callee, kind), arguments)
+        callee = next((one for one in candidates if accepts(_parameters(one, kind), arguments)), candidates[0])
+        bound = self.bound(node, name, _parameters(callee, kind), arguments)
         if bound is None:
             return self._failed(arguments)
         owner = self._owner(callee, kind)
@@ -229,9 +227,9 @@ class CallChecker(ExpressionChecker):
         inference = Inference(
             [TypeVariable(one) for one in variables if TypeVariable(one) not in outer], self.checked.types
         )
-        if not self._explicit(node, name, [TypeVariable(one) for one in variables], type_arguments, inference):
+        if not self.explicit(node, name, [TypeVariable(one) for one in variables], type_arguments, inference):
             return self._failed(arguments)
-        passed = self._passed(bound, outer, inference, name)
+        passed = self.passed(bound, outer, inference, name)
         if inference.unsettled and not isinstance(callee, ast.Package):
             missing = inference.unsettled[0]
             if not any(passed_type is UNKNOWN for _, _, passed_type in passed):
@@ -243,7 +241,7 @@ class CallChecker(ExpressionChecker):
             Passed(parameter, value, types.substitute(type_, bindings)) for parameter, value, type_ in passed
         )
         for one in settled:
-            self._check_argument(one, kind, name)
+            self.check_argument(one, kind, name)
         result = self._result_type(callee, kind, owner, bindings)
         shown = owner if kind is CallKind.CONSTRUCTOR else callee
         constructor = callee if kind is CallKind.CONSTRUCTOR and isinstance(callee, ast.Method) else None
@@ -256,7 +254,7 @@ class CallChecker(ExpressionChecker):
         return result
 
     def _check_packet_method(
-        self, node: _Made, name: str, passed: Sequence[Passed], result: Type, receiver: ast.Expression
+        self, node: Made, name: str, passed: Sequence[Passed], result: Type, receiver: ast.Expression
     ) -> None:
         packet = self.checked.types[receiver]
         if not isinstance(packet, ExternType) or packet.declaration.name != "packet_in":
@@ -278,7 +276,7 @@ class CallChecker(ExpressionChecker):
             what = "has a varbit field: say how many bits it gets" if len(passed) == 1 else "has no varbit field"
             self.diagnostics.error(place, f"the header {type_} {what}")
 
-    def _static_assert(self, node: _Made, passed: Sequence[Passed]) -> None:
+    def _static_assert(self, node: Made, passed: Sequence[Passed]) -> None:
         if passed[0].value is None or self.checked.constant(passed[0].value) is not False:
             return
         message = self.checked.constant(passed[1].value) if len(passed) > 1 and passed[1].value is not None else None
@@ -289,97 +287,6 @@ class CallChecker(ExpressionChecker):
         if kind is CallKind.CONSTRUCTOR and isinstance(callee, ast.Method):
             return self.extern_of[callee]
         return callee
-
-    def _bound(
-        self, node: _Made, name: str, parameters: Sequence[ast.Parameter], arguments: Sequence[ast.Argument]
-    ) -> list[tuple[ast.Parameter, ast.Argument | None]] | None:
-        """Each parameter with its argument; None, with an error, if they do not match."""
-        by_name = {parameter.name: parameter for parameter in parameters}
-        given: dict[str, ast.Argument] = {}
-        for position, argument in enumerate(arguments):
-            if argument.name is None and position >= len(parameters):
-                message = f"{name} takes {len(parameters)} arguments, not {len(arguments)}"
-                self.diagnostics.error(argument.span, message)
-                return None
-            key = argument.name if argument.name is not None else parameters[position].name
-            if key not in by_name:
-                hint = did_you_mean(key, by_name)
-                self.diagnostics.error(argument.span, f"{name} has no parameter {key!r}", hint)
-                return None
-            if key in given:
-                self.diagnostics.error(argument.span, f"the parameter {key!r} of {name} is given twice")
-                return None
-            given[key] = argument
-        for parameter in parameters:
-            if parameter.name not in given and not _may_be_left_out(parameter):
-                self.diagnostics.error(node.span, f"{name} lacks an argument for its parameter {parameter.name!r}")
-                return None
-        return [(parameter, given.get(parameter.name)) for parameter in parameters]
-
-    def _explicit(
-        self,
-        node: _Made,
-        name: str,
-        variables: Sequence[TypeVariable],
-        written: Sequence[ast.TypeSyntax],
-        inference: Inference,
-    ) -> bool:
-        """Take over the type arguments that are written out."""
-        given = [self.type(one) for one in written]
-        if not given:
-            return True
-        if len(given) != len(variables):
-            self.diagnostics.error(node.span, f"{name} takes {len(variables)} type arguments, not {len(given)}")
-            return False
-        for variable, syntax, type_ in zip(variables, written, given, strict=True):
-            if not (isinstance(syntax, ast.BaseType) and syntax.keyword == "_"):
-                inference.bind(variable, type_)
-        return True
-
-    def _passed(
-        self,
-        bound: Sequence[tuple[ast.Parameter, ast.Argument | None]],
-        outer: Bindings,
-        inference: Inference,
-        name: str,
-    ) -> list[tuple[ast.Parameter, ast.Expression | None, Type]]:
-        """Check the arguments and let their types settle the type variables."""
-        passed: list[tuple[ast.Parameter, ast.Expression | None, Type]] = []
-        for parameter, argument in bound:
-            formal = types.substitute(self.checked.types.get(parameter, UNKNOWN), outer)
-            value = None if argument is None else argument.value
-            if value is not None:
-                actual = self.value(value)
-                if not inference.agree(formal, actual):
-                    what = f"the parameter {parameter.name!r} of {name}"
-                    self.diagnostics.error(
-                        value.span, f"{what} is {types.substitute(formal, inference.bindings)}, and this is {actual}"
-                    )
-                    self.checked.types[value] = UNKNOWN
-                if actual is UNKNOWN:
-                    formal = UNKNOWN
-            elif argument is not None and parameter.direction is not ast.Direction.OUT:
-                self.diagnostics.error(argument.span, f"'_' is for out parameters, and {parameter.name!r} is none")
-            passed.append((parameter, value, formal))
-        return passed
-
-    def _check_argument(self, passed: Passed, kind: CallKind, name: str) -> None:
-        value, parameter = passed.value, passed.parameter
-        if value is None or self.checked.types[value] is UNKNOWN:
-            return
-        what = f"the parameter {parameter.name!r} of {name}"
-        if not isinstance(passed.type, types.BlockType) and not self.converted(value, passed.type, what):
-            return
-        is_generic = isinstance(self.checked.types.get(parameter), TypeVariable)
-        takes_value = parameter.direction is not ast.Direction.NONE or kind is CallKind.FUNCTION
-        if is_generic and takes_value and _lacks_width(passed.type):
-            self.diagnostics.error(value.span, f"{what} needs a width: write numbers as 8w5")
-        if is_generic and isinstance(passed.type, types.Record):
-            self.diagnostics.error(value.span, f"{what} has no type", f"write {name}<type>(...)")
-        if parameter.direction in (ast.Direction.OUT, ast.Direction.INOUT):
-            self.check_assignable(value, f"for the {parameter.direction.value} parameter {parameter.name!r} of {name}")
-        elif _wants_static(parameter, kind) and not self.is_static(value):
-            self.diagnostics.error(value.span, f"{what} must be known when compiling")
 
     def _result_type(self, callee: Callee, kind: CallKind, owner: Callee, bindings: Bindings) -> Type:
         if kind is CallKind.CONSTRUCTOR:
@@ -392,76 +299,11 @@ class CallChecker(ExpressionChecker):
             return types.substitute(self.checked.types.get(callee.result, UNKNOWN), bindings)
         return VOID
 
-    def _warn_if_deprecated(self, node: _Made, callee: Callee, name: str) -> None:
+    def _warn_if_deprecated(self, node: Made, callee: Callee, name: str) -> None:
         if isinstance(callee, ast.Method):
             found = ast.annotation(callee, "deprecated")
             if found is not None:
                 self.diagnostics.warning(node.span, f"{name} is deprecated", found.text)
-
-    # ---- what may be assigned, what is known when compiling ----
-
-    def check_assignable(self, node: ast.Expression, use: str = "") -> bool:
-        """Whether a value can be put there; reports if not."""
-        why = self._not_assignable(node)
-        if why:
-            self.diagnostics.error(node.span, f"{node.span.text!r} cannot be written{' ' + use if use else ''}: {why}")
-        return not why
-
-    def _not_assignable(self, node: ast.Expression) -> str:
-        match node:
-            case ast.Name():
-                declaration = self.checked.declaration(node)
-                if isinstance(declaration, ast.Parameter):
-                    if declaration.direction is ast.Direction.IN:
-                        return "it is an in parameter"
-                    if declaration.direction is ast.Direction.NONE and not isinstance(
-                        self.checked.types.get(declaration), ExternType
-                    ):
-                        return "it is a parameter without direction"
-                    return ""
-                if isinstance(declaration, ast.Constant):
-                    return "it is a constant"
-                return "" if declaration is None or isinstance(declaration, ast.Variable) else "it is no variable"
-            case ast.Member(target=target, name=name):
-                type_ = self.checked.types.get(target, UNKNOWN)
-                if isinstance(type_, Stack) and name in ("size", "lastIndex"):
-                    return f"{name!r} of a stack follows from the stack"
-                if isinstance(type_, types.StructType | Stack | types.Unknown):
-                    return self._not_assignable(target)
-                return "it is no variable"
-            case ast.Index(target=target) | ast.Slice(target=target):
-                return self._not_assignable(target)
-        return "it is no variable"
-
-    def is_static(self, node: ast.Expression) -> bool:
-        """Whether the value is known when compiling, constructor parameters included."""
-        if self.checked.constant(node) is not None or self.checked.types.get(node, UNKNOWN) is UNKNOWN:
-            return True
-        match node:
-            case ast.InvalidHeader() | ast.Rest():
-                return True
-            case ast.Name():
-                declaration = self.checked.declaration(node)
-                if isinstance(declaration, ast.Parameter):
-                    is_extern = isinstance(self.checked.types.get(declaration), ExternType | types.BlockType)
-                    return is_extern or declaration in self.static_parameters
-                return isinstance(declaration, ast.Instance | ast.Constant)
-            case ast.Call():
-                made = self.checked.calls.get(node)
-                return made is not None and made.kind is CallKind.CONSTRUCTOR
-            case ast.Unary(operand=operand) | ast.Cast(operand=operand):
-                return self.is_static(operand)
-            case ast.Binary(left=left, right=right):
-                return self.is_static(left) and self.is_static(right)
-            case ast.Conditional():
-                return all(self.is_static(one) for one in (node.condition, node.if_true, node.if_false))
-            case ast.Member(target=target) | ast.Slice(target=target):
-                return self.is_static(target)
-            case ast.ListExpression(items=items):
-                return all(self.is_static(one) for one in items)
-            case ast.RecordExpression(fields=fields):
-                return all(self.is_static(one) for _, one in fields)
-        return False
 
 
 def _type_parameters(node: ast.Node) -> Sequence[ast.TypeParameter]:
@@ -474,23 +316,6 @@ def _parameters(callee: Callee, kind: CallKind) -> Sequence[ast.Parameter]:
     if kind is CallKind.CONSTRUCTOR and isinstance(callee, ast.Parser | ast.Control):
         return callee.constructor_parameters
     return () if isinstance(callee, ast.Extern | ast.Table) else callee.parameters
-
-
-def _may_be_left_out(parameter: ast.Parameter) -> bool:
-    return parameter.default is not None or any(one.name == "optional" for one in parameter.annotations)
-
-
-def _wants_static(parameter: ast.Parameter, kind: CallKind) -> bool:
-    externs = (CallKind.EXTERN_FUNCTION, CallKind.EXTERN_METHOD)
-    return kind is CallKind.CONSTRUCTOR or (parameter.direction is ast.Direction.NONE and kind in externs)
-
-
-def _accepts(parameters: Sequence[ast.Parameter], arguments: Sequence[ast.Argument]) -> bool:
-    if len(arguments) > len(parameters):
-        return False
-    names = [parameter.name for parameter in parameters]
-    given = {one.name if one.name is not None else names[position] for position, one in enumerate(arguments)}
-    return given <= set(names) and all(one.name in given or _may_be_left_out(one) for one in parameters)
 
 
 def _varbits(type_: Type) -> list[ast.Field]:
@@ -506,15 +331,4 @@ def _has_varbit(type_: Type) -> bool:
             return True
         case types.StructType(fields=fields):
             return any(_has_varbit(one) for _, one in fields)
-    return False
-
-
-def _lacks_width(type_: Type) -> bool:
-    match type_:
-        case types.Integer():
-            return True
-        case types.Tuple(elements):
-            return any(_lacks_width(one) for one in elements)
-        case types.Record(fields):
-            return any(_lacks_width(one) for _, one in fields)
     return False

@@ -1,7 +1,7 @@
 """P4Info: what the control plane may know of a program, with the numbers that the reference compiler gives."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from testbed.dataplane import ast, types
 from testbed.dataplane.checked import CallKind, Checked
@@ -12,22 +12,9 @@ from testbed.dataplane.lower.instances import annotation_text, control_plane_nam
 from testbed.dataplane.lower.program import Lowered
 from testbed.dataplane.lower.tables import DEFAULT_SIZE, key_name
 from testbed.dataplane.p4info_format import Message, to_binary, to_text
+from testbed.dataplane.p4info_names import Ids, given, numbered, set_aliases
 from testbed.dataplane.p4info_types import TypeInfo, bits_of
 
-# The first byte of an id says what it is of (P4Runtime specification, section "P4 object IDs").
-_PREFIXES = {
-    "actions": 0x01,
-    "tables": 0x02,
-    "value_sets": 0x03,
-    "controller_packet_metadata": 0x04,
-    "action_profiles": 0x11,
-    "counters": 0x12,
-    "direct_counters": 0x13,
-    "meters": 0x14,
-    "direct_meters": 0x15,
-    "registers": 0x16,
-    "digests": 0x17,
-}
 _EXTERNS = {
     "action_profile": "action_profiles",
     "action_selector": "action_profiles",
@@ -39,7 +26,6 @@ _EXTERNS = {
 }
 _UNITS = {"packets": "PACKETS", "bytes": "BYTES", "packets_and_bytes": "BOTH"}
 _OWN_ANNOTATIONS = frozenset({"name", "id", "alias", "pkginfo", "p4runtime_translation"})
-_HASH_BITS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,48 +41,11 @@ def p4info(checked: Checked, lowered: Lowered) -> P4Info:
     return P4Info(to_text(message), to_binary(message))
 
 
-@dataclass(slots=True)
-class _Ids:
-    """Numbers for names: Jenkins' one-at-a-time hash, cut to 24 bits, below the prefix of the kind."""
-
-    taken: set[int] = field(default_factory=set)
-    known: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    def of(self, kind: str, name: str, annotations: Iterable[ast.Annotation] = ()) -> int:
-        key = (kind, name)
-        if key not in self.known:
-            number = next((_id_of(one) for one in annotations if one.name == "id"), None)
-            if number is None:
-                number = _hash(name)
-            number = number & ((1 << _HASH_BITS) - 1) | _PREFIXES[kind] << _HASH_BITS
-            while number in self.taken:
-                number += 1
-            self.taken.add(number)
-            self.known[key] = number
-        return self.known[key]
-
-
-def _id_of(annotation: ast.Annotation) -> int | None:
-    first = annotation.expressions[0] if annotation.expressions else None
-    return first.value if isinstance(first, ast.IntLiteral) else None
-
-
-def _hash(name: str) -> int:
-    value = 0
-    for byte in name.encode():
-        value = (value + byte) & 0xFFFFFFFF
-        value = (value + (value << 10)) & 0xFFFFFFFF
-        value ^= value >> 6
-    value = (value + (value << 3)) & 0xFFFFFFFF
-    value ^= value >> 11
-    return (value + (value << 15)) & 0xFFFFFFFF
-
-
 class _Writer:
     def __init__(self, checked: Checked, lowered: Lowered) -> None:
         self._checked = checked
         self._lowered = lowered
-        self._ids = _Ids()
+        self._ids = Ids()
         self._message: Message = {"pkg_info": {"arch": "v1model"}}
         self._types = TypeInfo(checked)
         self._table_ids: dict[str, int] = {}
@@ -117,7 +66,7 @@ class _Writer:
             self._types.is_shown = True
             described: Message = {"preamble": self._preamble("digests", name), "type_spec": self._types.data(type_)}
             self._add("digests", described)
-        self._aliases()
+        set_aliases(self._message)
         if self._types.is_shown:
             self._message["type_info"] = self._types.message()
         return self._message
@@ -166,16 +115,6 @@ class _Writer:
             "name": name,
             "annotations": [_shown(one) for one in annotations if one.name not in _OWN_ANNOTATIONS],
         }
-
-    def _aliases(self) -> None:
-        """The shortest ends of names that no other object has."""
-        preambles = [one["preamble"] for kind in _PREFIXES for one in self._message.get(kind, [])]
-        endings: dict[str, int] = {}
-        for one in preambles:
-            for ending in _endings(one["name"]):
-                endings[ending] = endings.get(ending, 0) + 1
-        for one in preambles:
-            one["alias"] = next((ending for ending in _endings(one["name"]) if endings[ending] == 1), one["name"])
 
     # ---- actions and tables ----
 
@@ -240,7 +179,7 @@ class _Writer:
             type_ = types.substitute(self._checked.type_of(parameter), frame.type_arguments)
             params.append(
                 {
-                    "id": _numbered(parameter.annotations, len(params) + 1),
+                    "id": numbered(parameter.annotations, len(params) + 1),
                     "name": _own_name(parameter),
                     "annotations": [_shown(one) for one in parameter.annotations if one.name not in _OWN_ANNOTATIONS],
                     **self._types.value(type_),
@@ -314,7 +253,7 @@ class _Writer:
             type_ = types.substitute(self._checked.type_of(key.expression), frame.type_arguments)
             found.append(
                 {
-                    "id": _numbered(key.annotations, len(found) + 1),
+                    "id": numbered(key.annotations, len(found) + 1),
                     "name": key_name(key),
                     "annotations": [_shown(one) for one in key.annotations if one.name not in _OWN_ANNOTATIONS],
                     "match_type": kind.upper(),
@@ -350,7 +289,7 @@ class _Writer:
             bits = bits_of(types.substitute(self._checked.type_of(parameter), frame.type_arguments))
             if isinstance(value, int):
                 cut = int(value) & ((1 << bits) - 1)
-                number = _numbered(parameter.annotations, at)
+                number = numbered(parameter.annotations, at)
                 found.append({"param_id": number, "value": cut.to_bytes((bits + 7) // 8, "big")})
         return found
 
@@ -368,9 +307,7 @@ class _Writer:
             case "action_profiles":
                 described |= {"table_ids": ids, "size": sizes[0]}
                 described["with_selector"] = one.type.declaration.name == "action_selector"
-                described["max_group_size"] = next(
-                    (_id_of(annotation) for annotation in annotations if annotation.name == "max_group_size"), None
-                )
+                described["max_group_size"] = given(annotations, "max_group_size")
             case "registers":
                 self._types.is_shown = True
                 described |= {"type_spec": self._types.data(one.type.arguments[0]), "size": sizes[0]}
@@ -392,7 +329,7 @@ class _Writer:
             for at, part in enumerate(one.fields, 1):
                 fields.append(
                     {
-                        "id": _numbered(part.annotations, at),
+                        "id": numbered(part.annotations, at),
                         "name": _own_name(part),
                         "annotations": [_shown(two) for two in part.annotations if two.name not in _OWN_ANNOTATIONS],
                         **self._types.value(self._checked.type_of(part)),
@@ -429,18 +366,6 @@ def _walk(node: ast.Node) -> Iterator[ast.Node]:
 
 def _shown(annotation: ast.Annotation) -> str:
     return " ".join(annotation.span.text.split())
-
-
-def _endings(name: str) -> Iterator[str]:
-    """The ends of a dotted name, the shortest first."""
-    parts = name.split(".")
-    for at in range(len(parts) - 1, -1, -1):
-        yield ".".join(parts[at:])
-
-
-def _numbered(annotations: tuple[ast.Annotation, ...], otherwise: int) -> int:
-    given = next((_id_of(one) for one in annotations if one.name == "id"), None)
-    return otherwise if given is None else given
 
 
 def _own_name(node: ast.Declared) -> str:

@@ -79,7 +79,8 @@ class FabricConfig:
     """What the fabric process is started with.
 
     switches: the native ones. plan: the `plan.json` with their routes, None where there are none. controller: where the
-    OpenFlow controller listens that tells them; None: they follow the plan.
+    OpenFlow controller listens that tells them; p4runtime: where they listen for clients that fill their tables; both
+    None: they follow the plan.
     nic_priorities: hosts' NICs have a queue for each eight DSCPs, as the programs give packets priorities.
     segmentation: `auto` lets super-packets cross the kernel at hosts where it can; `off` sends packet by packet.
     job_hosts: address -> number of its job, which packets then are of; without them there is one job.
@@ -93,6 +94,7 @@ class FabricConfig:
     switches: tuple[SwitchConfig, ...] = ()
     plan: str | None = None
     controller: tuple[str, int] | None = None
+    p4runtime: tuple[str, int] | None = None
     nic_priorities: bool = False
     segmentation: Literal["auto", "off"] = "auto"
     spray: bool = False

@@ -23,8 +23,12 @@ def fabric_config(
     plan_file: Path,
     programs: Mapping[str, CompiledProgram],
     controller: tuple[str, int] | None,
+    p4runtime: tuple[str, int] | None = None,
 ) -> FabricConfig:
-    """What the fabric process has to carry; `controller`: where native switches' controller listens."""
+    """What the fabric process has to carry.
+
+    `controller`: where native switches' controller listens; `p4runtime`: where they listen for clients.
+    """
 
     def end(node: str, port: int) -> LinkEnd:
         is_host = plan.graph.nodes[node].kind == "host"
@@ -52,6 +56,7 @@ def fabric_config(
         ),
         plan=str(plan_file) if native else None,
         controller=controller if native else None,
+        p4runtime=p4runtime if native else None,
         nic_priorities=any(program.sets_priority for program in programs.values()),
         job_hosts=tuple(
             (plan.addresses[host].ip, number)

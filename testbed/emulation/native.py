@@ -1,7 +1,8 @@
 """Native switches inside the fabric process: instances of compiled programs, and the routes on their tables.
 
 Without a controller the routes are the plan's, and while cables are down the alternates that the plan has for them, by
-the very rule that the controller follows (`controller/routes.py`). With one, OpenFlow agents do what it says.
+the very rule that the controller follows (`controller/routes.py`). With one, OpenFlow agents do what it says, or
+P4Runtime clients fill the tables.
 """
 
 import ctypes
@@ -13,24 +14,28 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from testbed.dataplane.aggregation import REFUSED, SLOT_COUNTERS
 from testbed.dataplane.bmv2json import read_json
 from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.counted import counted
 from testbed.dataplane.entries import carry_out, path_of
-from testbed.dataplane.forwarding import Forwarding
+from testbed.dataplane.forwarding import Forwarding, Traffic
 from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.loader import ProgramTable, load_program
 from testbed.dataplane.stf_runner import Configuration
 from testbed.emulation.fabric_client import FabricConfig, FabricLink, Swapped, SwitchConfig
 from testbed.emulation.sums import SumsHere, summed_jobs
 from testbed.emulation.swap import Deferred, carry_registers, check_routes
+from testbed.errors import UsageError
 from testbed.netcore import Fabric
 from testbed.openflow import Agents, AgentSwitch, Port, PortCounters
 from testbed.resources import shared_folder
 from testbed.routing.model import Entry
+
+if TYPE_CHECKING:
+    from testbed.emulation.p4runtime import Served, ServedSwitch
 
 _log = logging.getLogger(__name__)
 _MOST_COUNTED = 4096  # elements of a counter that are read; more would hold packets up
@@ -81,6 +86,7 @@ class NativeSwitches:
         self._loaded: dict[str, tuple[ctypes.CDLL, ProgramTable, Program]] = {}  # as long as the fabric lives
         self._down: set[int] = set()
         self._agents: Agents | None = None
+        self._served: Served | None = None
         self._switches = {switch.name: self._made(switch) for switch in config.switches}
         numbers = {link.index: number for number, link in enumerate(config.links)}
         self._ports = {  # switch -> port -> the fabric's numbers of the links from it and to it
@@ -114,9 +120,10 @@ class NativeSwitches:
                 pfc=config.pfc,
                 trim=config.trim_bytes,
             )
-            switch.forwarding.set_salt(self._routes.salts[config.name])
+            if self._config.p4runtime is None:
+                switch.forwarding.set_salt(self._routes.salts[config.name])
         self._fabric.nic_priorities(self._config.nic_priorities)
-        if self._config.controller is None:
+        if self._config.controller is None and self._config.p4runtime is None:
             self._follow_plan()
         for name, switch in self._switches.items():
             switch.sums = SumsHere.installed(self._summed, name, switch.native)
@@ -124,25 +131,36 @@ class NativeSwitches:
                 switch.entries = carry_out(path_of(switch.config.entries), switch.native)
 
     def start(self) -> None:
-        """Connect to the controller, if there is one. Packets move already."""
+        """Connect to the controller, or listen for clients, if there are any. Packets move already."""
+        if not self._switches:
+            return
+        dpids = {name: dpid for dpid, name in self._routes.names.items()}
+        if self._config.p4runtime is not None:
+            from testbed.emulation.p4runtime import Served  # whose packages are not everywhere
+
+            served = {name: self._as_served(switch, dpids[name]) for name, switch in self._switches.items()}
+            self._served = Served(served, self, self._config.p4runtime, self._config.dilation)
+            self._served.start()
         if self._config.controller is not None:
-            dpids = {name: dpid for dpid, name in self._routes.names.items()}
             switches = [self._as_seen(switch, dpids[name]) for name, switch in self._switches.items()]
             self._agents = Agents(switches, self, self._config.controller)
             self._agents.start()
 
     def stop(self) -> None:
-        """Leave the controller. Twice is fine."""
+        """Leave the controller, or the clients. Twice is fine."""
         if self._agents is not None:
             self._agents.stop()
             self._agents = None
+        if self._served is not None:
+            self._served.stop()
 
     def cable_changed(self, cable: int, *, up: bool) -> None:
         """Switches see at once that a cable was cut or mended."""
         ends = [link.source for link in self._links_of(cable) if link.source.node in self._switches]
-        if self._agents is not None:
+        controllers = self._agents or self._served
+        if controllers is not None:
             for end in ends:
-                self._agents.port_changed(end.node, end.port, up=up)
+                controllers.port_changed(end.node, end.port, up=up)
         elif len(ends) == 2:  # a host's only cable leaves nothing to choose
             (self._down.discard if up else self._down.add)(cable)
             with self.held():
@@ -154,6 +172,11 @@ class NativeSwitches:
 
         Raises TestbedError, and the old program stays, if the new one lacks the tables or forwards otherwise.
         """
+        if self._served is not None:
+            raise UsageError(
+                f"switch {new.name} is driven over P4Runtime, by which its program is exchanged",
+                hint="a client sets a forwarding pipeline config",
+            )
         switch = self._switches[new.name]
         _, functions, program = self._load(new)
         with self._alone:  # the routes stay as they are meanwhile
@@ -190,7 +213,7 @@ class NativeSwitches:
                 {
                     "name": name,
                     "packets": self._fabric.switch_counters(switch.native.number, job),
-                    "routes": {prefix: asdict(traffic) for prefix, traffic in switch.forwarding.traffic().items()},
+                    "routes": {prefix: asdict(traffic) for prefix, traffic in self._traffic(name).items()},
                     "counted": [*_counted(switch), *switch.sums.counted()],
                 }
                 for name, switch in self._switches.items()
@@ -205,6 +228,9 @@ class NativeSwitches:
 
     def entries(self) -> dict[str, list[Entry]]:
         """Switch -> what it forwards by now."""
+        if self._served is not None:
+            with self.held():
+                return {name: list(self._served.entries(name)) for name in self._switches}
         return {name: list(switch.forwarding.entries.values()) for name, switch in self._switches.items()}
 
     # -- what the agents ask (testbed.openflow.Datapath) -----------------------------------------------------------
@@ -272,8 +298,21 @@ class NativeSwitches:
             wanted = self._routes.entries(name, self._down).values()
             switch.forwarding.replace(Entry(each.prefix, each.kind, each.ports) for each in wanted)
 
+    def _traffic(self, switch: str) -> Mapping[str, Traffic]:
+        """What packets came to, by prefix; the caller holds the fabric."""
+        return self._switches[switch].forwarding.traffic() if self._served is None else self._served.traffic(switch)
+
     def _links_of(self, cable: int) -> list[FabricLink]:
         return [link for link in self._config.links if link.index // 2 == cable]
+
+    def _as_served(self, switch: _Switch, dpid: int) -> "ServedSwitch":
+        """A switch as P4Runtime clients see it."""
+        from testbed.emulation.p4runtime import ServedSwitch
+
+        config, ports = switch.config, self._ports[switch.config.name].keys()
+        fixed = "the spec gives it entries, or jobs that it adds up for" if switch.entries or switch.sums else ""
+        hashes = switch.forwarding.salted
+        return ServedSwitch(dpid, switch.native, ports, Path(config.json), config.seed, hashes, fixed)
 
     def _as_seen(self, switch: _Switch, dpid: int) -> AgentSwitch:
         """A switch as its controller sees it."""
@@ -295,7 +334,8 @@ class NativeSwitches:
 def _counted(switch: _Switch) -> Iterator[tuple[str, str, int, int]]:
     """What a program counted: kind, name, packets, bytes; of counters what is not 0, or that there is too much."""
     added = switch.entries.entries if switch.entries else ()
-    held = counted(switch.program, switch.native.control, added, _MOST_COUNTED)
+    control = switch.native.control
+    held = counted(control.program, control, added, _MOST_COUNTED)
     for entry in held.entries:
         yield "entry", f"{entry.table}:{entry.line}", entry.packets, entry.bytes
     for each in held.counters:

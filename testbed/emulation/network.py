@@ -35,9 +35,11 @@ from testbed.run.channel import Channel, Hub
 from testbed.streams import derive
 from testbed.suggest import did_you_mean
 from testbed.topology.graph import LinkParameters
+from testbed.topology.switches import P4RUNTIME
 
 CONTROL = "control.sock"  # in the state's directory: where the run's children connect
 _CONTROLLER = "127.0.0.1", 6653  # IANA's port for OpenFlow
+_P4RUNTIME = "127.0.0.1", 9559  # and for P4Runtime
 _CHILD_START_S = 60.0  # an emulated machine takes a quarter of that over its imports
 _INSTALL_S = 30.0
 _POLL_S = 0.05
@@ -124,6 +126,8 @@ class EmulatedNetwork:
         return SetupTimes(**self._times)
 
     def _start(self) -> None:
+        if self._app == P4RUNTIME:
+            import testbed.dataplane.p4runtime  # noqa: F401 - raises MachineLacks
         self._plan_file.write_text(json.dumps(to_json(self.plan)))
         with self._step("programs_s", "compiling the switch programs"):
             native, bmv2 = self.plan.switching.native, self.plan.switching.bmv2
@@ -141,8 +145,9 @@ class EmulatedNetwork:
             if self._app is not None:
                 self._controller = self._start_controller(self._app)
             if "netcore" in self.plan.drivers:
-                listens = _CONTROLLER if self._app is not None else None
-                config = fabric_config(self.plan, self.outer, self._plan_file, programs, listens)
+                listens = _CONTROLLER if self._app not in (None, P4RUNTIME) else None
+                serves = _P4RUNTIME if self._app == P4RUNTIME else None
+                config = fabric_config(self.plan, self.outer, self._plan_file, programs, listens, serves)
                 self._fabric = start_fabric(config, self.state, self.hub.path, self._logs / "fabric.log", self.outer)
             if self._openvswitch is not None:
                 self._openvswitch.start()
@@ -333,15 +338,17 @@ class EmulatedNetwork:
         return self._tc if self.plan.drivers[cable] == "tc" else self._in_fabric
 
     def _start_controller(self, app: str) -> processes.Child:
+        client = app == P4RUNTIME
+        script, port = ("p4runtime.py", _P4RUNTIME[1]) if client else ("runner.py", _CONTROLLER[1])
         return processes.start(
             self.state,
             "controller",
             [
-                sys.executable, str(shared_folder("controller") / "runner.py"),
-                "--app", app,
+                sys.executable, str(shared_folder("controller") / script),
+                *(() if client else ("--app", app)),
                 "--plan", str(self._plan_file),
                 "--control", str(self.hub.path),
-                "--port", str(_CONTROLLER[1]),
+                "--port", str(port),
             ],
             self._logs / "controller.log",
             namespace=self.outer,

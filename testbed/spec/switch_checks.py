@@ -19,12 +19,12 @@ from testbed.spec.model import PRIORITIES, BufferSpec, FaultSpec, PfcSpec, Sched
 from testbed.spec.network_checks import MTU_BYTES, Network
 from testbed.suggest import closest
 from testbed.topology.graph import Graph
-from testbed.topology.switches import MOST_PORTS, WRITTEN, Setter, default_program, given, who_sets
+from testbed.topology.switches import MOST_PORTS, P4RUNTIME, WRITTEN, Setter, default_program, given, who_sets
 from testbed.transport import reduces
 from testbed.units import format_bytes
 from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES, UDP_HEADERS_BYTES
 
-CONTROLLERS = ("ecmp",)
+CONTROLLERS = ("ecmp", P4RUNTIME)
 _MOST_ALPHA = 1024
 _MOST_WEIGHT = 1000
 _MOST_LINES = 10  # of a file of entries that are told
@@ -94,6 +94,10 @@ def _check_swap(net: Network, path: Path, fault: FaultSpec) -> None:
     kind = net.spec.switches.kind
     if kind not in ("native", "auto") and not net.findings.incomplete("switches"):
         net.findings.add((*path, "kind"), f"programs are exchanged on native switches, and these are {kind}")
+    if net.spec.switches.controller == P4RUNTIME:
+        net.findings.add(
+            (*path, "kind"), f"with the controller {P4RUNTIME} programs are exchanged by P4Runtime's clients"
+        )
     if fault.select is not None:
         net.select_switches((*path, "select"), fault.select)
     if fault.program is not None:
@@ -108,6 +112,11 @@ def _check_controller(switches: SwitchesSpec, findings: Findings) -> None:
         known = f"there is {listed(CONTROLLERS)}, or a file of your own (FILE.py)"
         findings.add(
             (*_SECTION, "controller"), f"no controller is called {name!r}: {known}", closest(name, CONTROLLERS)
+        )
+    if name == P4RUNTIME and switches.kind != "native" and not findings.incomplete("switches"):
+        findings.add(
+            (*_SECTION, "controller"),
+            f"{P4RUNTIME} drives native switches (kind: native), and these are {switches.kind}",
         )
 
 

@@ -11,6 +11,7 @@ from testbed.topology.select import select_switches
 
 KEYS = tuple(SwitchKeys.model_fields)
 WRITTEN = {key: SwitchKeys.model_fields[key].alias or key for key in KEYS}  # as a spec has them
+P4RUNTIME = "p4runtime"  # the controller that drives native switches as a P4Runtime client
 MOST_PORTS = 509  # v1model's ports have 9 bits; 0 is nobody's, 510 the controller's and 511 drops
 Setter = tuple[tuple[str | int, ...], SwitchKeys]  # where in `switches`, and what is written there
 

@@ -22,6 +22,7 @@ from testbed.dataplane.p4runtime.pipeline import Pipeline, Verified
 from testbed.dataplane.p4runtime.refusal import Refusal, invalid, missing
 from testbed.dataplane.p4runtime.replication import Replicator
 from testbed.dataplane.p4runtime.schema import Schema
+from testbed.dataplane.p4runtime.tables import Held
 from testbed.dataplane.p4runtime.undo import Undo
 from testbed.errors import UsageError
 from testbed.netcore import CPU_PORT
@@ -68,7 +69,10 @@ class Datapath(Protocol):
 
 
 class Device:
-    """One switch. `config` is that of the program which it runs already, if it is known as one; `seed`: of others."""
+    """One switch. `config` is that of the program which it runs already, if it is known as one; `seed`: of others.
+
+    `fixed`: why its program cannot be exchanged.
+    """
 
     def __init__(
         self,
@@ -79,6 +83,7 @@ class Device:
         *,
         seed: int,
         dilation: int = 1,
+        fixed: str = "",
     ) -> None:
         self.number = number
         self.arbitration: Arbitration[Client] = Arbitration(number)
@@ -86,6 +91,7 @@ class Device:
         self._ports = ports
         self._seed = seed
         self._dilation = dilation
+        self._fixed = fixed
         self._running: Pipeline | None = None
         self._saved: Pipeline | None = None
         self._down: set[int] = set()
@@ -105,6 +111,7 @@ class Device:
         *,
         seed: int,
         dilation: int = 1,
+        fixed: str = "",
     ) -> "Device":
         """A switch that runs the program of a BMv2 JSON document, whose P4Info is known or not.
 
@@ -115,9 +122,13 @@ class Device:
             device_config = json.dumps(document).encode()
             config = p4r.ForwardingPipelineConfig(p4info=p4i.P4Info.FromString(p4info), p4_device_config=device_config)
         try:
-            return cls(number, switch, ports, config, seed=seed, dilation=dilation)
+            return cls(number, switch, ports, config, seed=seed, dilation=dilation, fixed=fixed)
         except Refusal as refusal:
             raise UsageError(f"{switch.control.program.name} over P4Runtime: {refusal.message}") from refusal
+
+    def held(self, table: str) -> list[Held]:
+        """What a table of the program that runs holds. The caller holds the datapath."""
+        return self._running.held(table) if self._running is not None else []
 
     # Clients
 
@@ -227,7 +238,9 @@ class Device:
     # Pipelines; the caller holds the datapath
 
     def save(self, verified: Verified) -> None:
-        """Have a pipeline take the requests from now on, and packets once it is committed."""
+        """Have a pipeline take the requests from now on, and packets once it is committed. Raises Refusal."""
+        if self._fixed:
+            raise Refusal(StatusCode.FAILED_PRECONDITION, f"the program stays: {self._fixed}")
         _, functions = load_program(verified.object)
         control = self._switch.load(verified.schema.program, functions, seed=self._seed)
         self._saved = Pipeline(verified.config, verified.schema, control, self._switch, self._ports, in_force=False)

@@ -1,6 +1,6 @@
 """Table entries: what was written of each, and what the switch keeps and counts of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from finsy.proto import p4r
@@ -34,6 +34,17 @@ class Entry:
     hits: int = 0
     hit_ns: int = 0
     told_ns: int = 0  # when it was last told that it is idle
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An entry as it is told to who is no client: what it matches, the action with its arguments, what it counted."""
+
+    match: Match
+    action: str
+    arguments: Mapping[str, int]
+    packets: int
+    bytes: int
 
 
 @dataclass(slots=True)
@@ -463,6 +474,15 @@ class TableStore:
         if self._default.action is not None:
             for entity in self.default(p4r.TableEntry()):
                 yield p4r.Update(type=p4r.Update.MODIFY, entity=entity)
+
+    def held(self) -> Iterator[Held]:
+        """All entries with what they do; members and groups of profiles are left out."""
+        for (match, _), entry in self.entries.items():
+            if (action := self.schema.actions.get(entry.action.action.action_id)) is not None:
+                values = {each.param_id: int.from_bytes(each.value, "big") for each in entry.action.action.params}
+                count = self._count(entry) or p4r.CounterData()
+                arguments = {each.own: values[each.id] for each in action.parameters}
+                yield Held(match, action.name, arguments, count.packet_count, count.byte_count)
 
     # Idle timeouts
 

@@ -150,6 +150,18 @@ def test_versions_turn_and_chunk_numbers_grow_in_each_slot_from_reduction_to_red
     assert {(header.chunk < 8, header.values) for header in first} == {(True, 0), (False, 32)}
 
 
+def test_chunk_numbers_wrap_around():
+    ends, buffers = members(2, values=32, slots=8), [np.ones(3200, np.float32), np.full(3200, 2, np.float32)]
+    for end, buffer in zip(ends, buffers, strict=True):
+        end._number = 2**32 - 50  # as after a terabyte
+        end.post_reduce(0, buffer, 0)
+    network = Network(ends, impaired(Random(2), loss=0.1, duplicate=0.1), Switch(2))
+    network.run()
+    assert {header.chunk for _, _, header in network.log} == {*range(2**32 - 50, 2**32), *range(58)}
+    assert (np.abs(buffers[0] - 3) < 1e-6).all()
+    assert (buffers[0] == buffers[1]).all()
+
+
 def test_a_slot_goes_on_when_its_result_comes_and_not_before():
     [end] = members(1, values=32, slots=4)
     end.post_reduce(0, np.arange(32 * 10, dtype=np.int32), 0)
@@ -468,7 +480,7 @@ def test_values_fill_the_mtu_and_slots_the_path():
 def test_published_constants():
     assert values(scale="none") == {
         "root": "auto", "framing": "udp", "values": 256, "slots": 512, "timeout": 10_000_000, "backoff": 6,
-        "retries": 16, "hold": 0, "dscp": 26,
+        "retries": 64, "hold": 0, "dscp": 26,
     }  # fmt: skip
 
 

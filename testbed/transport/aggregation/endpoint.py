@@ -105,7 +105,7 @@ class AggregationEndpoint:
             for group, which in self._alike(taken):
                 burst = self._send(group, taken[which])
                 if burst is None:
-                    return []
+                    return bursts
                 bursts.append(burst)
             left -= len(taken)
         return bursts
@@ -209,13 +209,8 @@ class AggregationEndpoint:
         known = slots < state.count
         if np.count_nonzero(known) < len(known):
             self._bad("bad_header", int(np.count_nonzero(~known)))
-            first, chunks, exponents, slots, sums = (
-                first[known],
-                chunks[known],
-                exponents[known],
-                slots[known],
-                sums[known],
-            )
+            first, chunks, slots = first[known], chunks[known], slots[known]
+            exponents, sums = exponents[known], sums[known]
         right = (first == state.result[slots]) & (first & framing.VALUES == sums.shape[1])
         right &= (chunks == state.number[slots] & 0xFFFFFFFF) & (state.due_ns[slots] <= AGAIN)
         right &= exponents >= state.offered[slots]

@@ -16,9 +16,9 @@ _AHEAD_CHUNKS = 256  # whose exponents are found at once
 class Reduction:
     """The reduction `id` of `buffer` in chunks of `values` elements, the last one padded with zeros.
 
-    Chunk i is `numbers.start + i` of the job, and takes the slot of its number modulo `slots`. Floats have one more
-    round before it, that of exponents alone: a whole turn of the slots earlier (`first`), so that the exponent of each
-    chunk travels one turn before it.
+    Chunk i has the number `origin + i` in the job, and takes the slot of its number modulo `slots`. `number` is the
+    first that no earlier reduction has. Floats have a round of exponents alone in each slot before its first chunk, a
+    turn of the slots earlier (`first` is the index of the first of these), so that each exponent travels a turn ahead.
     """
 
     def __init__(

@@ -26,9 +26,7 @@ class Slots:
     def __init__(self, count: int, job: int, values: int) -> None:
         self.count = count
         self.group = np.zeros(count, np.int64)  # 2 x the reduction, counted from the first; and 1: exponents alone
-        self.index = np.zeros(
-            count, np.int64
-        )  # which chunk of it; negative: `count` before the one whose exponent it is
+        self.index = np.zeros(count, np.int64)  # which chunk of it; of exponents alone: less than that by `count`
         self.number = np.full(count, -1, np.int64)  # the same in the job
         self.result = framing.results(job, np.arange(count)) ^ framing.VERSION  # what the result begins with
         self.exponent = np.full(count, LEAST_EXPONENT, np.int8)  # of the chunk: the largest of all members

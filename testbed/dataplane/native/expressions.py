@@ -21,12 +21,12 @@ from testbed.dataplane.native.numbers import (
     exact,
     modular,
 )
+from testbed.dataplane.native.ranges import MAX_SHIFT, bounds, combined, hull
 from testbed.dataplane.native.wire import load_bits
 
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 _BOOLEAN = frozenset((*_COMPARISONS, "and", "or", "not", "d2b", "valid", "valid_union"))
 _RING = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor"}
-_MAX_SHIFT = 1024
 
 
 @dataclass(slots=True)
@@ -203,7 +203,7 @@ class Expressions:
         code, number = self.exact(term)
         if number.wide:
             code, number = f"wide_low({code})", U128
-        return f"(uint64_t)clamp_u128({code}, 0, {_MAX_SHIFT})" if number.bits > 64 else f"(uint64_t){code}"
+        return f"(uint64_t)clamp_u128({code}, 0, {MAX_SHIFT})" if number.bits > 64 else f"(uint64_t){code}"
 
     def _shift_left(self, left: Term, right: Term, number: Number, wanted: int) -> str:
         code = self.number(left, number, wanted)
@@ -258,14 +258,14 @@ class Expressions:
             return term.value, term.value
         if term.kind != "expression" or term.op == "access_field":
             _, bits, signed = self.raw(term)
-            return _bounds(bits, signed)
+            return bounds(bits, signed)
         match term.op:
             case "?":
-                return _hull(self.range(_given(term.left)), self.range(_given(term.right)))
+                return hull(self.range(_given(term.left)), self.range(_given(term.right)))
             case "two_comp_mod" | "sat_cast":
-                return _bounds(_constant(_given(term.right)), True)
+                return bounds(_constant(_given(term.right)), True)
             case "usat_cast":
-                return _bounds(_constant(_given(term.right)), False)
+                return bounds(_constant(_given(term.right)), False)
             case "last_stack_index":
                 return -1, self._depth(_given(term.right)) - 1
             case "size_stack":
@@ -275,7 +275,7 @@ class Expressions:
                 return -high - 1, -low - 1
         if term.left is None or term.right is None:
             raise JsonError(f"unknown operation {term.op!r} in an expression")
-        return _combined(term.op, self.range(term.left), self.range(term.right))
+        return combined(term.op, self.range(term.left), self.range(term.right))
 
     def _depth(self, term: Term) -> int:
         program = self.layout.program
@@ -433,46 +433,3 @@ def _constant(term: Term) -> int:
     if term.kind != "hexstr":
         raise JsonError("a width that is not a constant")
     return int(term.value)
-
-
-def _bounds(bits: int, signed: bool) -> tuple[int, int]:
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-
-
-def _hull(*ranges: tuple[int, int]) -> tuple[int, int]:
-    return min(low for low, _ in ranges), max(high for _, high in ranges)
-
-
-def _bitwise(operator: str, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-    bits = max(abs(value).bit_length() for value in (*a, *b))
-    if operator == "&":
-        tops = [high for low, high in (a, b) if low >= 0]
-        return (0, min(tops)) if tops else (-(1 << bits), (1 << bits) - 1)
-    return (0, (1 << bits) - 1) if a[0] >= 0 and b[0] >= 0 else (-(1 << bits), (1 << bits) - 1)
-
-
-def _combined(operator: str, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-    """The range of a binary operation on two ranges."""
-    match operator:
-        case "+":
-            return a[0] + b[0], a[1] + b[1]
-        case "-":
-            return a[0] - b[1], a[1] - b[0]
-        case "*":
-            products = [x * y for x in a for y in b]
-            return min(products), max(products)
-        case "&" | "|" | "^":
-            return _bitwise(operator, a, b)
-        case "<<":
-            counts = [min(max(count, 0), _MAX_SHIFT) for count in b]
-            shifted = [x << count for x in a for count in counts]
-            return min(shifted), max(shifted)
-        case ">>":
-            counts = [min(max(count, 0), _MAX_SHIFT) for count in b]
-            shifted = [x >> count for x in a for count in counts]
-            return min(shifted), max(shifted)
-        case "/":
-            return 0, a[1]
-        case "%":
-            return 0, min(a[1], max(b[1] - 1, 0))
-    raise JsonError(f"unknown operation {operator!r} in an expression")

@@ -28,7 +28,7 @@ register<bit<32>>(POOL_SLOTS * 2) answers;
 control Descent(inout headers_t headers, inout metadata_t meta, in slot_t slot, in bit<16> group,
                 inout standard_metadata_t standard_metadata) {
     counter(POOL_SLOTS, CounterType.packets) came_twice;
-    StoreAll() store;
+    Store() store;
 
     apply {
         place_t place = slot ++ headers.aggregation.version;

@@ -147,71 +147,49 @@ struct job_t {
     bit<16> values;    // in each packet that has any
 }
 
-#define EACH(OP) OP(v0, 3w0) OP(v1, 3w1) OP(v2, 3w2) OP(v3, 3w3) OP(v4, 3w4) OP(v5, 3w5) OP(v6, 3w6) OP(v7, 3w7)
-
-#define STORE(v, number) \
-    at = (bit<32>)(row ++ number); \
-    sums.write(at, block.v);
-control Store(in block_t block, in bit<15> row) {
-    bit<32> at;
-
-    apply {
-        EACH(STORE)
+// An operation on each four values of each block, and on their cell of `sums`.
+#define BLOCKS(OP) \
+    BLOCK(OP, 3w0) BLOCK(OP, 3w1) BLOCK(OP, 3w2) BLOCK(OP, 3w3) \
+    BLOCK(OP, 3w4) BLOCK(OP, 3w5) BLOCK(OP, 3w6) BLOCK(OP, 3w7)
+#define BLOCK(OP, number) \
+    if (headers.blocks[number].isValid()) { \
+        row = place ++ number; \
+        EACH(OP, headers.blocks[number]) \
     }
-}
-
-#define ADD(v, number) \
+#define EACH(OP, block) \
+    OP(block.v0, 3w0) OP(block.v1, 3w1) OP(block.v2, 3w2) OP(block.v3, 3w3) \
+    OP(block.v4, 3w4) OP(block.v5, 3w5) OP(block.v6, 3w6) OP(block.v7, 3w7)
+#define STORE(values, number) \
+    at = (bit<32>)(row ++ number); \
+    sums.write(at, values);
+#define ADD(values, number) \
     at = (bit<32>)(row ++ number); \
     sums.read(held, at); \
-    block.v = ADDED(block.v, held); \
-    sums.write(at, block.v);
-control Add(inout block_t block, in bit<15> row) {
-    bit<32> at;
-    values_t held;
-
-    apply {
-        EACH(ADD)
-    }
-}
-
-#define LOAD(v, number) \
+    values = ADDED(values, held); \
+    sums.write(at, values);
+#define LOAD(values, number) \
     at = (bit<32>)(row ++ number); \
-    sums.read(block.v, at);
-control Load(inout block_t block, in bit<15> row) {
-    bit<32> at;
-
-    apply {
-        EACH(LOAD)
-    }
-}
-
-#define BLOCK_APPLY(operation, block) \
-    if (headers.blocks[block].isValid()) { \
-        row = place ++ block; \
-        operation.apply(headers.blocks[block], row); \
-    }
-#define BLOCKS_APPLY(operation) \
-    BLOCK_APPLY(operation, 3w0) BLOCK_APPLY(operation, 3w1) BLOCK_APPLY(operation, 3w2) BLOCK_APPLY(operation, 3w3) \
-    BLOCK_APPLY(operation, 3w4) BLOCK_APPLY(operation, 3w5) BLOCK_APPLY(operation, 3w6) BLOCK_APPLY(operation, 3w7)
+    sums.read(values, at);
 
 // The packet's values and exponent become those of a place.
-control StoreAll(in headers_t headers, in place_t place) {
-    Store() store;
+control Store(in headers_t headers, in place_t place) {
     bit<15> row;
+    bit<32> at;
 
     apply {
-        BLOCKS_APPLY(store)
+        BLOCKS(STORE)
         exponents.write((bit<32>)place, headers.aggregation.exponent);
     }
 }
 
 // The packet's values are added to those of a place, and the larger exponent stays; the packet gets what there is then.
-control AddAll(inout headers_t headers, in place_t place) {
-    Add() add;
+control Add(inout headers_t headers, in place_t place) {
     bit<15> row;
+    bit<32> at;
+    values_t held;
 
     apply {
-        BLOCKS_APPLY(add)
+        BLOCKS(ADD)
         bit<8> largest;
         exponents.read(largest, (bit<32>)place);
         if ((int<8>)largest > (int<8>)headers.aggregation.exponent) {
@@ -223,12 +201,12 @@ control AddAll(inout headers_t headers, in place_t place) {
 }
 
 // The packet gets the values and the exponent of a place.
-control LoadAll(inout headers_t headers, in place_t place) {
-    Load() load;
+control Load(inout headers_t headers, in place_t place) {
     bit<15> row;
+    bit<32> at;
 
     apply {
-        BLOCKS_APPLY(load)
+        BLOCKS(LOAD)
         exponents.read(headers.aggregation.exponent, (bit<32>)place);
     }
 }
@@ -279,9 +257,9 @@ control Check(in headers_t headers, in metadata_t meta, in job_t job, inout stan
 control Contribution(inout headers_t headers, in job_t job, in slot_t slot, out outcome_t outcome) {
     counter(POOL_SLOTS, CounterType.packets) completed;
     counter(POOL_SLOTS, CounterType.packets) ignored;
-    StoreAll() store;
-    AddAll() add;
-    LoadAll() load;
+    Store() store;
+    Add() add;
+    Load() load;
 
     apply {
         place_t place = slot ++ headers.aggregation.version;

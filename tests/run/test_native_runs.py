@@ -21,6 +21,13 @@ INCAST: dict[str, Any] = {
 }
 
 
+PAUSING = {
+    **NATIVE,
+    "buffer": {"shared": "64KiB", "alpha": 8, "headroom": "32KiB"},
+    "pfc": {"priorities": 0, "xoff": "8KiB", "xon": "4KiB"},
+}
+
+
 def measured(run: Run) -> dict[str, Any]:
     """Wait for a run that must succeed; its result."""
     result = runs.measured(run)
@@ -80,12 +87,7 @@ def test_spraying_uses_every_port_evenly(tmp_path: Path) -> None:
 def test_pfc_loses_nothing_where_the_same_network_without_it_drops(tmp_path: Path) -> None:
     with Run(tmp_path / "without", switches=NATIVE, **INCAST) as run:
         without = measured(run)
-    pausing = {
-        **NATIVE,
-        "buffer": {"shared": "64KiB", "alpha": 8, "headroom": "32KiB"},
-        "pfc": {"priorities": 0, "xoff": "8KiB", "xon": "4KiB"},
-    }
-    with Run(tmp_path / "with", switches=pausing, capture={"select": ["h1"]}, **INCAST) as run:
+    with Run(tmp_path / "with", switches=PAUSING, capture={"select": ["h1"]}, **INCAST) as run:
         with_pfc = measured(run)
     assert without["packets"]["dropped_queue"] > 0
     assert without["packets"]["retransmitted"] > 0
@@ -97,6 +99,15 @@ def test_pfc_loses_nothing_where_the_same_network_without_it_drops(tmp_path: Pat
     (captured,) = (run.directory / "pcap").iterdir()
     pause = bytes.fromhex("0180c2000001") + b"......" + bytes.fromhex("8808 0101 0001 ffff")  # IEEE 802.1Qbb, figure 1
     assert re.search(pause, captured.read_bytes(), re.DOTALL), "the first priority alone, for as long as can be said"
+
+
+def test_a_run_that_pauses_never_end_tells_what_is_paused(tmp_path: Path) -> None:
+    """The port that all send to all but stops, and with it whoever sends to it."""
+    stop = {"kind": "link-set", "select": "s0>h0", "at": "1ms", "for": "10min", "rate": "20Kbps"}
+    with Run(tmp_path, switches=PAUSING, faults=[stop], **INCAST) as run:
+        assert run.end() == 1
+    told = r"paused by PFC: priority 0 of h\d>s0 for 0\.\d+ s with [\d,]+ B waiting, priority 0 of h\d>s0 .* and 1 more"
+    assert re.search(told, run.result["failure"])
 
 
 def test_trimmed_packets_are_counted(tmp_path: Path) -> None:

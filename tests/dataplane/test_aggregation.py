@@ -63,9 +63,10 @@ class Worker:
                 self.current[header.slot] = following
                 yield self.send(following)
 
-    def overdue(self) -> Iterator[bytes]:
-        for chunk in self.current.values():
-            yield self.send(chunk)
+    def repeat(self, draw: random.Random) -> Iterator[bytes]:
+        """What it sends when one of its timers ends."""
+        if self.current:
+            yield self.send(draw.choice(list(self.current.values())))
 
 
 @dataclass(slots=True)
@@ -107,7 +108,7 @@ class Network:
                 return
             if not self.under_way or self.draw.random() < 0.01:  # the latter before their time
                 number = self.draw.randrange(len(self.workers))
-                self.from_worker(number, self.workers[number].overdue())
+                self.from_worker(number, self.workers[number].repeat(self.draw))
                 continue
             node, port, data = self.take()
             if node < 0:

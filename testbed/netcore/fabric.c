@@ -317,7 +317,7 @@ static void classify(const struct fabric_job *job, struct packet *packet)
     uint16_t source = load16(packet->frame + layout->transport), target = load16(packet->frame + layout->transport + 2);
     bool job_tcp = (source >= job->tcp_first && source <= job->tcp_last) ||
                    (target >= job->tcp_first && target <= job->tcp_last);
-    bool job_udp = target == job->udp_port || target == FABRIC_SUMS_PORT;
+    bool job_udp = target == job->udp_port || target == SUMS_PORT;
     if (!(layout->protocol == PROTOCOL_UDP ? job_udp : job_tcp))
         return;
     unsigned number = job->host_count ? job_of(job, load32(packet->frame + layout->network + 12)) : 0;

@@ -15,7 +15,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define FABRIC_SUMS_PORT 48864  /* UDP: a job's packets for switches that add up (p4/include/aggregation.p4) */
 #define FABRIC_READ_BATCH 64    /* frames read from one port before others get their turn */
 #define FABRIC_EVENT_BATCH 256  /* events fired before kept packets are written and ports are read */
 #define FABRIC_WAKE_NS 20000    /* what is due is run at most this often: a wake-up costs as much as ten packets */

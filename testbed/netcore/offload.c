@@ -247,6 +247,14 @@ static struct frame_tail tail_of_payload(const struct packet *packet)
     return inside && even ? packet->tail : (struct frame_tail){0};
 }
 
+/* Sums, which a switch makes, have identifications of its own and no checksum; nothing behind UDP covers either. */
+static bool is_sum(const struct packet *packet)
+{
+    const uint8_t *transport = packet->frame + packet->layout.transport;
+    return packet->layout.protocol == PROTOCOL_UDP && load16(transport) == SUMS_PORT &&
+           load16(transport + UDP_CHECKSUM_AT) == 0;
+}
+
 bool join_may_begin(const struct packet *packet)
 {
     const struct frame_layout *layout = &packet->layout;
@@ -260,7 +268,7 @@ bool join_may_begin(const struct packet *packet)
             ? load16(transport + 4) != layout->end - layout->transport
             : (transport[13] & ~TCP_PSH) != TCP_ACK || (transport[12] & 15) != 0)
         return false;
-    return frame_transport_intact(packet->frame, layout, tail_of_payload(packet));
+    return is_sum(packet) || frame_transport_intact(packet->frame, layout, tail_of_payload(packet));
 }
 
 enum join_fit join_fit(const struct join *join, const struct packet *packet)
@@ -280,8 +288,8 @@ enum join_fit join_fit(const struct join *join, const struct packet *packet)
     if (layout->payload - layout->network + join->payload_bytes + bytes > IPV4_PACKET_MAX)
         return JOIN_BREAKS;
     /* Same ToS and TTL, and the identification one further. */
-    if (ip[1] != other_ip[1] || ip[8] != other_ip[8] ||
-        (uint16_t)(load16(ip + 4) + join->count) != load16(other_ip + 4))
+    bool goes_on = (uint16_t)(load16(ip + 4) + join->count) == load16(other_ip + 4) || (is_sum(first) && is_sum(packet));
+    if (ip[1] != other_ip[1] || ip[8] != other_ip[8] || !goes_on)
         return JOIN_BREAKS;
     if (layout->protocol == PROTOCOL_TCP) {
         uint32_t fixed = layout->payload - layout->transport - TCP_BYTES;

@@ -1145,6 +1145,29 @@ static void test_only_what_one_super_packet_could_be_is_joined(void)
     eventq_destroy(&events);
 }
 
+static void test_sums_are_joined_without_checksum_whatever_their_identification(void)
+{
+    struct eventq events;
+    struct packet_pool pool;
+    uint8_t frame[600];
+    eventq_init(&events);
+    packet_pool_init(&pool, &events);
+    for (int sums = 0; sums < 2; sums++) {
+        struct join join = {0};
+        size_t length = make_frame(frame, PROTOCOL_UDP, 500, 0);
+        store16(frame + 34, sums ? SUMS_PORT : SUMS_PORT + 1);
+        store16(frame + 40, 0);
+        struct packet *first = as_packet(&pool, frame, length), *second = as_packet(&pool, frame, length);
+        CHECK(join_may_begin(first) == sums);
+        join_append(&join, first);
+        CHECK((join_fit(&join, second) == JOIN_FITS) == sums);
+        packet_free(&pool, second);
+        free_packets(&pool, &join.packets);
+    }
+    packet_pool_destroy(&pool);
+    eventq_destroy(&events);
+}
+
 static void test_hostile_frames_and_headers_never_crash(void)
 {
     struct eventq events;
@@ -1322,6 +1345,7 @@ static const struct test tests[] = {
     TEST(icrc_changes_with_the_identification_as_told),
     TEST(cut_and_join_give_back_the_same_packets),
     TEST(only_what_one_super_packet_could_be_is_joined),
+    TEST(sums_are_joined_without_checksum_whatever_their_identification),
     TEST(hostile_frames_and_headers_never_crash),
     TEST(a_kernel_s_unfinished_checksum_is_finished),
     TEST(hostile_datagrams_never_crash_the_reader),

@@ -139,10 +139,15 @@ def _job(
 
 
 def _together(jobs: Sequence[model.JobResult]) -> dict[str, Any]:
-    """The keys that jobs have together: sums where all have a value; of what is each one's own, nothing."""
+    """The keys that jobs have together: sums where all have a value; of what is each one's own, nothing.
 
-    def of(values: Sequence[int | None]) -> int | None:
-        return None if None in values else sum(value or 0 for value in values)
+    Wrong and missing are summed over those that tell, as a command does not.
+    """
+
+    def of(key: str) -> int | None:
+        values = [getattr(job, key) for job in jobs]
+        known = [value for value in values if value is not None]
+        return sum(known) if known and (len(known) == len(values) or key in ("wrong", "missing_bytes")) else None
 
     counts = [job.packets for job in jobs if job.packets]
     packets = {key: sum(getattr(each, key) for each in counts) for key in model.Packets.model_fields}
@@ -155,7 +160,7 @@ def _together(jobs: Sequence[model.JobResult]) -> dict[str, Any]:
         "busbw_bps": model.BusBandwidth(),
         "busbw_factor": model.BusFactor(),
         "packets": model.Packets(**packets) if len(counts) == len(jobs) else None,
-        **{key: of([getattr(job, key) for job in jobs]) for key in summed},
+        **{key: of(key) for key in summed},
     }
 
 

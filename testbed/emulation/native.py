@@ -75,6 +75,16 @@ class _Switch:
     sums: SumsHere = field(default_factory=lambda: SumsHere(()))
 
 
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """A loaded instance that is to take over at a switch, with all that its tables are to hold."""
+
+    forwarding: Forwarding
+    deferred: Deferred
+    sums: SumsHere
+    entries: Configuration | None
+
+
 class NativeSwitches:
     """The native switches of one fabric. Raises ValueError, OSError or TestbedError for a program that will not do."""
 
@@ -168,7 +178,7 @@ class NativeSwitches:
             self._report("links", down=sorted(self._down), foreseen=self._routes.foresaw(self._down))
 
     def swap(self, new: SwitchConfig, *, keep_registers: bool) -> Swapped:
-        """Exchange the program of the switch that `new` names, with the routes that it has now.
+        """Exchange the program of the switch that `new` names, with the routes and the jobs that it has now.
 
         Raises TestbedError, and the old program stays, if the new one lacks the tables or forwards otherwise.
         """
@@ -180,22 +190,22 @@ class NativeSwitches:
         switch = self._switches[new.name]
         _, functions, program = self._load(new)
         with self._alone:  # the routes stay as they are meanwhile
-            twin, _, _ = self._filled(switch, new, program, functions)  # what is tried out counts and remembers
-            check_routes(switch.native, new.name, twin.entries)
-            forwarding, deferred, entries = self._filled(switch, new, program, functions)
+            twin = self._filled(switch, new, program, functions)  # what is tried out counts and remembers
+            check_routes(switch.native, new.name, twin.forwarding.entries)
+            filled = self._filled(switch, new, program, functions)
             self._fabric.hold()
             try:
                 began_ns = time.monotonic_ns()
                 registers: tuple[list[str], list[str]] = [], [array.name for array in program.registers]
                 if keep_registers:
-                    registers = carry_registers(switch.program, switch.native.control, program, deferred.control)
-                switch.forwarding.become(forwarding)
+                    registers = carry_registers(switch.program, switch.native.control, program, filled.deferred.control)
+                switch.forwarding.become(filled.forwarding)
                 switch.native.swap()
-                deferred.carry_out(switch.native)
+                filled.deferred.carry_out(switch.native)
                 blackout_ns = time.monotonic_ns() - began_ns
             finally:
                 self._fabric.release()
-        switch.config, switch.program, switch.entries = new, program, entries
+        switch.config, switch.program, switch.entries, switch.sums = new, program, filled.entries, filled.sums
         return Swapped(new.name, blackout_ns, *map(tuple, registers))
 
     def counters(self, job: int | None) -> list[dict[str, Any]]:
@@ -281,16 +291,16 @@ class NativeSwitches:
             self._loaded[config.object] = (*load_program(Path(config.object)), read_json(Path(config.json)))
         return self._loaded[config.object]
 
-    def _filled(
-        self, switch: _Switch, new: SwitchConfig, program: Program, functions: ProgramTable
-    ) -> tuple[Forwarding, Deferred, Configuration | None]:
-        """A loaded instance of a program for a switch, with its present routes and new entries."""
+    def _filled(self, switch: _Switch, new: SwitchConfig, program: Program, functions: ProgramTable) -> _Filled:
+        """A loaded instance of a program for a switch, with its present routes and jobs, and new entries."""
         control = switch.native.load(program, functions, seed=new.seed)
         deferred = Deferred(control)
         forwarding = Forwarding(control, switch.config.name)
         forwarding.set_salt(self._routes.salts[switch.config.name])
         forwarding.replace(switch.forwarding.entries.values())
-        return forwarding, deferred, carry_out(path_of(new.entries), deferred) if new.entries is not None else None
+        sums = SumsHere.installed(self._summed, switch.config.name, deferred)
+        entries = carry_out(path_of(new.entries), deferred) if new.entries is not None else None
+        return _Filled(forwarding, deferred, sums, entries)
 
     def _follow_plan(self) -> None:
         """Have on every switch what should be there while these cables are down."""

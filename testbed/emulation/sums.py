@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from testbed.dataplane.aggregation import Adder, Contributor, JobHere, Switch
+from testbed.dataplane.native.control import ControlError
 from testbed.plan.model import Aggregation
 from testbed.plan.serial import aggregation
 
@@ -51,7 +52,14 @@ class SumsHere:
     @classmethod
     def installed(cls, jobs: Sequence[SummedJob], name: str, switch: Switch) -> Self:
         """Fill the tables of switch `name` for the jobs that meet there."""
-        return cls([_Here(job, Adder(switch, _part(job.tree, name))) for job in jobs if name in job.tree.switches])
+        meeting = [job for job in jobs if name in job.tree.switches]
+        try:
+            return cls([_Here(job, Adder(switch, _part(job.tree, name))) for job in meeting])
+        except ControlError as error:
+            told = (
+                f"switch {name} is to add up for {' and '.join(job.name for job in meeting)}, and its program does not"
+            )
+            raise ControlError(f"{told}: {error.message}", hint="aggregate or aggregate_tree does") from error
 
     def __bool__(self) -> bool:
         return bool(self._here)

@@ -12,7 +12,7 @@ contend to be primary (`arbitration.py`), and up to two pipelines (`pipeline.py`
 one that was saved and takes the requests until it is committed. A pipeline is a program's instance, a P4Info that fits
 it (`schema.py`), and a store for each kind of entity (`tables.py`, `profiles.py`, `arrays.py`, `replication.py`,
 `value_sets.py`, `digests.py`), which remembers what was written as it is read. A batch is carried out while no packet
-moves, in every mode of atomicity.
+moves.
 
 What the specification (version 1.5) has and this server refuses by name: roles, watch ports, backup replicas, classes
 of service and lengths of clones, counters by colour, single-rate three-colour meters, match kinds and types whose

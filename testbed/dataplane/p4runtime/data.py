@@ -12,7 +12,7 @@ from finsy.proto import p4d, p4t
 from testbed.dataplane.p4runtime.refusal import invalid, unsupported
 from testbed.dataplane.p4runtime.values import number, shortest, shortest_signed, signed_number
 
-_MOST = 1024  # parts of a type: a P4Info that says more goes in circles
+_MOST, _DEEPEST = 1024, 32  # parts of a type, and how deep they are: a P4Info that says more goes in circles
 
 
 Kind = Literal["unsigned", "signed", "bool", "enum"]
@@ -87,12 +87,12 @@ def type_of(spec: p4t.P4DataTypeSpec, info: p4t.P4TypeInfo, what: str) -> Type:
 class _Reader:
     info: p4t.P4TypeInfo
     what: str
-    read_so_far: int = 0
+    parts: int = 0
 
-    def read(self, spec: p4t.P4DataTypeSpec) -> Type:
-        self.read_so_far += 1
-        if self.read_so_far > _MOST:
-            raise invalid(f"{self.what}: a type of more than {_MOST} parts")
+    def read(self, spec: p4t.P4DataTypeSpec, depth: int = 0) -> Type:
+        self.parts += 1
+        if self.parts > _MOST or depth > _DEEPEST:
+            raise invalid(f"{self.what}: a type that is too large, or goes in circles")
         kind = spec.WhichOneof("type_spec")
         match kind:
             case "bitstring" if spec.bitstring.WhichOneof("type_spec") == "bit":
@@ -108,13 +108,13 @@ class _Reader:
             case "new_type" if spec.new_type.name in self.info.new_types:
                 new = self.info.new_types[spec.new_type.name]
                 if new.WhichOneof("representation") == "original_type":
-                    return self.read(new.original_type)
+                    return self.read(new.original_type, depth + 1)
                 return self._leaf("unsigned", new.translated_type.sdn_bitwidth)
             case "struct" if spec.struct.name in self.info.structs:
                 members = self.info.structs[spec.struct.name].members
-                return Type("struct", tuple(self.read(member.type_spec) for member in members))
+                return Type("struct", tuple(self.read(member.type_spec, depth + 1) for member in members))
             case "tuple":
-                return Type("tuple", tuple(self.read(member) for member in spec.tuple.members))
+                return Type("tuple", tuple(self.read(member, depth + 1) for member in spec.tuple.members))
         raise unsupported(f"{self.what}: a type {kind or 'that is not told'}")
 
     def _leaf(self, kind: Kind, bits: int) -> Type:

@@ -22,15 +22,19 @@ from testbed.dataplane.p4runtime.pipeline import Pipeline, Verified
 from testbed.dataplane.p4runtime.refusal import Refusal, invalid, missing
 from testbed.dataplane.p4runtime.replication import Replicator
 from testbed.dataplane.p4runtime.schema import Schema
-from testbed.dataplane.p4runtime.tables import Held
+from testbed.dataplane.p4runtime.tables import HeldEntry
 from testbed.dataplane.p4runtime.undo import Undo
 from testbed.errors import UsageError
 from testbed.netcore import CPU_PORT
 
 _log = logging.getLogger(__name__)
 _CHUNK = 1024  # entities of one response
+_AT_ONCE = 256  # updates for which packets are held up together, where they need not be one change
 _ATOMIC = (p4r.WriteRequest.ROLLBACK_ON_ERROR, p4r.WriteRequest.DATAPLANE_ATOMIC)
 _IDLE_SCAN_NS = 10_000_000  # between two looks at the counts of entries that age
+
+
+Held = Callable[[], AbstractContextManager[Any]]  # inside no packet moves
 
 
 class Client(Protocol):
@@ -126,7 +130,7 @@ class Device:
         except Refusal as refusal:
             raise UsageError(f"{switch.control.program.name} over P4Runtime: {refusal.message}") from refusal
 
-    def held(self, table: str) -> list[Held]:
+    def held(self, table: str) -> list[HeldEntry]:
         """What a table of the program that runs holds. The caller holds the datapath."""
         return self._running.held(table) if self._running is not None else []
 
@@ -166,7 +170,7 @@ class Device:
         for client, message in told:
             client.tell(p4r.StreamMessageResponse(arbitration=message))
 
-    # Requests; the caller holds the datapath
+    # Requests
 
     @property
     def _target(self) -> Pipeline:
@@ -177,29 +181,39 @@ class Device:
             raise Refusal(StatusCode.FAILED_PRECONDITION, message)
         return pipeline
 
-    def write(self, request: p4r.WriteRequest, now_ns: int) -> list[Refusal | None]:
-        """What became of each update. Raises Refusal before any is attempted."""
+    def write(self, request: p4r.WriteRequest, held: Held, now_ns: int) -> list[Refusal | None]:
+        """What became of each update. Raises Refusal before any is attempted.
+
+        A batch that may be taken back is one change to packets; another one is so only as far as it is not long.
+        """
         if request.atomicity not in (p4r.WriteRequest.CONTINUE_ON_ERROR, *_ATOMIC):
             raise invalid(f"there is no atomicity {request.atomicity}")
         self.require_primary(request)
         pipeline, now_ns = self._target, now_ns // self._dilation
-        learned = bool(pipeline.digests)
+        learned, atomic = bool(pipeline.digests), request.atomicity in _ATOMIC
         outcomes: list[Refusal | None] = []
         undos: list[Undo] = []
-        for update in request.updates:
-            try:
-                undos.append(pipeline.apply(update, now_ns))
-                outcomes.append(None)
-            except Refusal as refusal:
-                outcomes.append(refusal)
-            except Exception:
-                _log.exception("device %d: an update could not be carried out: %s", self.number, update)
-                outcomes.append(Refusal(StatusCode.INTERNAL, "an error of this switch's own"))
-            if outcomes[-1] is not None and request.atomicity in _ATOMIC:
-                return self._rolled_back(undos, outcomes, len(request.updates))
+        at_once = len(request.updates) if atomic else _AT_ONCE
+        while len(outcomes) < len(request.updates):
+            with held():
+                for update in request.updates[len(outcomes) : len(outcomes) + at_once]:
+                    outcomes.append(self._apply(pipeline, update, undos, now_ns))
+                    if atomic and outcomes[-1] is not None:
+                        return self._rolled_back(undos, outcomes, len(request.updates))
+                undos = []
         if pipeline is self._running and pipeline.digests and not learned:
             self._switch.digests()  # of the time when none was asked for
         return outcomes
+
+    def _apply(self, pipeline: Pipeline, update: p4r.Update, undos: list[Undo], now_ns: int) -> Refusal | None:
+        try:
+            undos.append(pipeline.apply(update, now_ns))
+        except Refusal as refusal:
+            return refusal
+        except Exception:
+            _log.exception("device %d: an update could not be carried out: %s", self.number, update)
+            return Refusal(StatusCode.INTERNAL, "an error of this switch's own")
+        return None
 
     @staticmethod
     def _rolled_back(undos: list[Undo], outcomes: list[Refusal | None], count: int) -> list[Refusal | None]:
@@ -211,7 +225,7 @@ class Device:
         return [*[back] * failed, outcomes[failed], *[left] * (count - failed - 1)]
 
     def read(self, request: p4r.ReadRequest, now_ns: int) -> tuple[list[p4r.ReadResponse], list[Refusal | None]]:
-        """All responses, and what became of each request."""
+        """All responses, and what became of each request. The caller holds the datapath."""
         if request.role:
             raise missing(f"device {self.number} has no role but the default one")
         pipeline, now_ns = self._target, now_ns // self._dilation
@@ -334,7 +348,7 @@ class Device:
         for client in self.arbitration.clients:
             client.tell(_port_message(port, up=up))
 
-    def tick(self, held: Callable[[], AbstractContextManager[Any]], now_ns: int, epoch_ns: int) -> None:
+    def tick(self, held: Held, now_ns: int, epoch_ns: int) -> None:
         """Tell the primary client of digests and of idle entries."""
         primary, running = self.arbitration.primary, self._running
         if running is None or primary is None:

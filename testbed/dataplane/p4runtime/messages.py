@@ -88,7 +88,7 @@ def decode_action(actions: Mapping[int, Action], allowed: frozenset[int], given:
     if given.action_id not in allowed:
         raise Refusal(StatusCode.PERMISSION_DENIED, f"{what}: {action.name} is not for such an entry")
     values = {each.param_id: each.value for each in given.params}
-    if len(values) != len(given.params) or values.keys() != {each.id for each in action.parameters}:
+    if len(values) != len(given.params) or values.keys() != action.ids:
         raise invalid(f"{what}: {action.name} takes the parameters {[each.id for each in action.parameters]}")
     arguments = {p.own: number(values[p.id], p.bits, f"{what}: {action.name}: {p.name}") for p in action.parameters}
     return ActionCall(action.name, arguments)

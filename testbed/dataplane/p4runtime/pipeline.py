@@ -17,7 +17,7 @@ from testbed.dataplane.p4runtime.profiles import ProfileStore
 from testbed.dataplane.p4runtime.refusal import invalid, unsupported
 from testbed.dataplane.p4runtime.replication import ReplicationStore, Replicator
 from testbed.dataplane.p4runtime.schema import Schema
-from testbed.dataplane.p4runtime.tables import Held, TableStore
+from testbed.dataplane.p4runtime.tables import HeldEntry, TableStore
 from testbed.dataplane.p4runtime.undo import Undo
 from testbed.dataplane.p4runtime.value_sets import ValueSetStore
 
@@ -190,7 +190,7 @@ class Pipeline:
         for entity in self.digests.read(p4r.DigestEntry()):
             yield p4r.Update(type=insert, entity=entity)
 
-    def held(self, table: str) -> list[Held]:
+    def held(self, table: str) -> list[HeldEntry]:
         """The entries of a table that is called so behind the last dot; none if there is no such table."""
         named = (each for each in self._tables.values() if each.schema.name.rpartition(".")[2] == table)
         return [entry for each in named for entry in each.held()]

@@ -53,9 +53,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Action:
+    """`ids`: of its parameters."""
+
     id: int
     name: str
     parameters: tuple[Parameter, ...]
+    ids: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +243,7 @@ class Schema:
             Parameter(each.id, each.name, _bits(each.bitwidth, f"{action.name}: {each.name}"), name)
             for each, (name, _) in zip(info.params, action.parameters, strict=True)
         )
-        return Action(number, action.name, parameters)
+        return Action(number, action.name, parameters, frozenset(each.id for each in parameters))
 
     def _profile(self, info: p4i.ActionProfile) -> Profile:
         own = _of({each.name: each for each in self.program.profiles}, info.preamble.name, "action profile")

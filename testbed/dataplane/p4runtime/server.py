@@ -166,8 +166,7 @@ class _Service(p4r_grpc.P4RuntimeServicer):
     async def Write(self, request: p4r.WriteRequest, context: Context) -> p4r.WriteResponse:  # noqa: N802
         async def answer() -> p4r.WriteResponse:
             device = _device(self._devices, request.device_id)
-            with self._held():
-                outcomes = device.write(request, time.monotonic_ns())
+            outcomes = device.write(request, self._held, time.monotonic_ns())
             await _settle(outcomes, context)
             return p4r.WriteResponse()
 

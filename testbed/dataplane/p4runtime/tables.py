@@ -18,12 +18,20 @@ from testbed.dataplane.p4runtime.undo import Undo
 Key = tuple[Match, int]  # and the priority
 
 
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """An action of a table without action profile: its id, and what the switch is told."""
+
+    id: int
+    call: ActionCall
+
+
 @dataclass(slots=True)
 class Entry:
-    """One entry; `action` in canonical form. `hits` and `hit_ns`: its count when it was last seen to have risen."""
+    """One entry; `action` is in canonical form. `hits` and `hit_ns`: its count when it was last seen to have risen."""
 
     key: Key
-    action: p4r.TableAction
+    action: Direct | p4r.TableAction
     metadata: bytes = b""
     controller_metadata: int = 0
     meter: p4r.MeterConfig | None = None
@@ -37,7 +45,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldEntry:
     """An entry as it is told to who is no client: what it matches, the action with its arguments, what it counted."""
 
     match: Match
@@ -51,7 +59,7 @@ class Held:
 class _Default:
     """The default entry; without `action` it is the program's."""
 
-    action: p4r.TableAction | None = None
+    action: Direct | None = None
     metadata: bytes = b""
     controller_metadata: int = 0
 
@@ -66,9 +74,12 @@ class TableStore:
     profile: ProfileStore | None
     entries: dict[Key, Entry] = field(default_factory=dict)
     _default: _Default = field(default_factory=_Default)
+    _masked: bool = False  # whether a prefix is a mask to the program
 
     def __post_init__(self) -> None:
         """What the program brings along."""
+        keys = zip(self.schema.fields, self.schema.program.keys, strict=True)
+        self._masked = any(field.kind == "lpm" and key.match == "ternary" for field, key in keys)
         given = self.schema.program.entries or ()
         top = max((each.priority for each in given), default=0) + 1  # in BMv2 JSON the smaller one wins
         for each in given:
@@ -76,12 +87,14 @@ class TableStore:
             key = match, top - each.priority if self.schema.ordered else 0
             if key in self.entries:
                 continue  # the first of two equal ones wins
-            action = p4r.TableAction(action=self._written(each.action, each.data))
+            action = self._written(each.action, each.data)
             handle = self.control.find(self.schema.name, self._own(match), top - each.priority)
             self.entries[key] = Entry(key, action, const=True, handle=handle)
 
     def _own(self, match: Match) -> Match:
         """As the program has it, where a prefix may be a mask."""
+        if not self._masked:
+            return match
         keys = zip(match, self.schema.fields, self.schema.program.keys, strict=True)
         return tuple(
             FieldMatch(found.value, mask=(1 << field.bits) - (1 << field.bits - found.prefix))
@@ -90,12 +103,17 @@ class TableStore:
             for found, field, key in keys
         )
 
-    def _written(self, action: int, data: tuple[int, ...]) -> p4r.Action:
+    def _written(self, action: int, data: tuple[int, ...]) -> Direct:
         """An action that the program calls."""
         own = self.program.actions[action]
         schema = next(each for each in self.schema.actions.values() if each.name == own.name)
         arguments = {name: value for (name, _), value in zip(own.parameters, data, strict=True)}
-        return encode_action(schema, ActionCall(own.name, arguments))
+        return Direct(schema.id, ActionCall(own.name, arguments))
+
+    def _told(self, action: Direct | p4r.TableAction) -> p4r.TableAction:
+        if isinstance(action, Direct):
+            return p4r.TableAction(action=encode_action(self.schema.actions[action.id], action.call))
+        return action
 
     # Writing
 
@@ -188,12 +206,12 @@ class TableStore:
         metadata = message.metadata, message.controller_metadata
         return Entry(key, action, *metadata, meter=meter, idle_timeout_ns=message.idle_timeout_ns, const=const)
 
-    def _decode_action(self, message: p4r.TableAction, what: str) -> p4r.TableAction:
+    def _decode_action(self, message: p4r.TableAction, what: str) -> Direct | p4r.TableAction:
         """In canonical form."""
         match message.WhichOneof("type"):
             case "action" if self.profile is None:
                 call = decode_action(self.schema.actions, self.schema.entry_actions, message.action, what)
-                return p4r.TableAction(action=encode_action(self.schema.actions[message.action.action_id], call))
+                return Direct(message.action.action_id, call)
             case "action_profile_member_id" if self.profile is not None:
                 self.profile.member_call(message.action_profile_member_id)
                 self._check_style(what)
@@ -215,22 +233,20 @@ class TableStore:
     def _realise(self, entry: Entry) -> ActionCall:
         """What the switch is told of an entry's action; of an action set its members and group are made."""
         action, profile = entry.action, self.profile
+        if isinstance(action, Direct):
+            return action.call
+        assert profile is not None
         match action.WhichOneof("type"):
             case "action_profile_member_id":
-                assert profile is not None
                 return profile.member_call(action.action_profile_member_id)
             case "action_profile_group_id":
-                assert profile is not None
                 return profile.group_call(action.action_profile_group_id)
-            case "action_profile_action_set":
-                assert profile is not None
-                entry.one_shot = profile.add_set(action.action_profile_action_set)
-                return ActionCall(group=entry.one_shot.group)
-        return decode_action(self.schema.actions, frozenset(self.schema.actions), action.action, self.schema.name)
+        entry.one_shot = profile.add_set(action.action_profile_action_set)
+        return ActionCall(group=entry.one_shot.group)
 
     def _refer(self, entry: Entry, by: int) -> None:
         """Count what an entry refers to, once more or less."""
-        if self.profile is None:
+        if self.profile is None or isinstance(entry.action, Direct):
             return
         if entry.action.WhichOneof("type") == "action_profile_member_id":
             self.profile.used_members[entry.action.action_profile_member_id] += by
@@ -345,19 +361,15 @@ class TableStore:
             if message.action.WhichOneof("type") != "action":
                 raise invalid(f"{what}: an action is wanted")
             call = decode_action(self.schema.actions, self.schema.default_actions, message.action.action, what)
-            action = encode_action(self.schema.actions[message.action.action.action_id], call)
-            wanted = _Default(p4r.TableAction(action=action), message.metadata, message.controller_metadata)
+            action = Direct(message.action.action.action_id, call)
+            wanted = _Default(action, message.metadata, message.controller_metadata)
         before = self._default
         self._set_default(wanted)
         return lambda: self._set_default(before)
 
     def _set_default(self, default: _Default) -> None:
-        call = None
-        if default.action is not None:
-            everything = frozenset(self.schema.actions)
-            call = decode_action(self.schema.actions, everything, default.action.action, self.schema.name)
         with refusing():
-            self.control.set_default(self.schema.name, call)
+            self.control.set_default(self.schema.name, default.action.call if default.action is not None else None)
         self._default = default
 
     def default(self, asked: p4r.TableEntry) -> Iterator[p4r.Entity]:
@@ -365,10 +377,10 @@ class TableStore:
         action = self._default.action
         initial = self.schema.program.default
         if action is None and initial is not None:
-            action = p4r.TableAction(action=self._written(*initial))
+            action = self._written(*initial)
         message = p4r.TableEntry(table_id=self.schema.id, is_default_action=True)
         if action is not None:
-            message.action.CopyFrom(action)
+            message.action.CopyFrom(self._told(action))
         message.metadata, message.controller_metadata = self._default.metadata, self._default.controller_metadata
         if _wanted(message, asked):
             yield p4r.Entity(table_entry=message)
@@ -419,7 +431,7 @@ class TableStore:
         return p4r.TableEntry(
             table_id=self.schema.id,
             match=encode_match(self.schema.fields, match),
-            action=entry.action,
+            action=self._told(entry.action),
             priority=priority,
             metadata=entry.metadata,
             controller_metadata=entry.controller_metadata,
@@ -475,14 +487,12 @@ class TableStore:
             for entity in self.default(p4r.TableEntry()):
                 yield p4r.Update(type=p4r.Update.MODIFY, entity=entity)
 
-    def held(self) -> Iterator[Held]:
+    def held(self) -> Iterator[HeldEntry]:
         """All entries with what they do; members and groups of profiles are left out."""
         for (match, _), entry in self.entries.items():
-            if (action := self.schema.actions.get(entry.action.action.action_id)) is not None:
-                values = {each.param_id: int.from_bytes(each.value, "big") for each in entry.action.action.params}
-                count = self._count(entry) or p4r.CounterData()
-                arguments = {each.own: values[each.id] for each in action.parameters}
-                yield Held(match, action.name, arguments, count.packet_count, count.byte_count)
+            if isinstance(entry.action, Direct):
+                count, call = self._count(entry) or p4r.CounterData(), entry.action.call
+                yield HeldEntry(match, call.action, call.arguments or {}, count.packet_count, count.byte_count)
 
     # Idle timeouts
 

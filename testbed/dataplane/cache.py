@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from testbed.errors import UsageError
@@ -26,6 +27,13 @@ _ABANDONED_S = 24 * 3600  # whoever made such a folder that long ago is dead
 def cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
     return Path(base if base else Path.home() / ".cache") / "testbed" / "programs"
+
+
+@cache
+def files_as_written(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """What the modules in a folder are, for what is kept of their results."""
+    files = sorted(folder.rglob("*.py"))
+    return tuple((str(file), (at := file.stat()).st_mtime_ns, at.st_size) for file in files)
 
 
 def kept(name: str) -> Path | None:

@@ -8,17 +8,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from testbed.dataplane.cache import content_of, keep, kept
-from testbed.dataplane.check import front_end_of
-from testbed.dataplane.cursor import deep_trees
+from testbed.dataplane.cache import content_of, files_as_written, keep, kept
 from testbed.dataplane.diagnostics import Diagnostic, Diagnostics
 from testbed.dataplane.lexer import Token
-from testbed.dataplane.lower.program import lower
-from testbed.dataplane.p4info import P4Info, p4info
+from testbed.dataplane.p4info_format import P4Info
 from testbed.dataplane.preprocess import preprocess
 from testbed.errors import UsageError
 from testbed.resources import shared_folder
@@ -44,26 +40,30 @@ def compile_p4(path: Path, defines: Mapping[str, str] | None = None, include_dir
     if not diagnostics.errors and not diagnostics.warnings and (found := kept(name)) is not None:
         result = json.loads(content_of(found))
         return Compiled(result["json"], P4Info(result["text"], bytes.fromhex(result["binary"])), ())
+    document, info = _compiled(tokens, diagnostics)
+    if not diagnostics.warnings:
+        with suppress(UsageError):  # it is only kept in vain
+            keep(name, json.dumps({"json": document, "text": info.text, "binary": info.binary.hex()}).encode())
+    return Compiled(document, info, tuple(diagnostics.warnings))
+
+
+def _compiled(tokens: list[Token], diagnostics: Diagnostics) -> tuple[dict[str, Any], P4Info]:
+    # Only here: to import the compiler takes longer than all that is done for a program that the cache has.
+    from testbed.dataplane.check import front_end_of
+    from testbed.dataplane.cursor import deep_trees
+    from testbed.dataplane.lower.program import lower
+    from testbed.dataplane.p4info import p4info
+
     checked = front_end_of(tokens, diagnostics)
     with deep_trees():
         lowered = lower(checked)
-        info = p4info(checked, lowered)
-    if not diagnostics.warnings:
-        with suppress(UsageError):  # it is only kept in vain
-            keep(name, json.dumps({"json": lowered.json, "text": info.text, "binary": info.binary.hex()}).encode())
-    return Compiled(lowered.json, info, tuple(diagnostics.warnings))
+        return lowered.json, p4info(checked, lowered)
 
 
 def _digest(tokens: Sequence[Token]) -> str:
     """Of all that the result depends on: tokens with their places, and lines that the JSON quotes."""
     sources = {id(token.span.source): token.span.source for token in tokens}
-    places = [(t.text, t.kind.value, t.span.line, t.span.column, t.span.source.path) for t in tokens]
+    numbers = {identity: number for number, identity in enumerate(sources)}
+    places = [(t.text, numbers[id(t.span.source)], t.span.line, t.span.column) for t in tokens]
     lines = [(source.path, source.lines) for source in sources.values()]
-    return hashlib.sha256(repr((_compiler(), places, lines)).encode()).hexdigest()
-
-
-@cache
-def _compiler() -> tuple[tuple[str, int, int], ...]:
-    """What this compiler is: its files, as they were last written."""
-    files = sorted(Path(__file__).parent.rglob("*.py"))
-    return tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+    return hashlib.sha256(repr((files_as_written(Path(__file__).parent), places, lines)).encode()).hexdigest()

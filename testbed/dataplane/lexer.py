@@ -84,6 +84,8 @@ def tokens_of_line(
             at += 1
             continue
         at = found.end()
+        if found.lastgroup == "space":
+            continue
         span = Span(source, line, start, line, start_column + at)
         match found.lastgroup:
             case "name":

@@ -1,7 +1,6 @@
 """P4Info: what the control plane may know of a program, with the numbers that the reference compiler gives."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from testbed.dataplane import ast, types
 from testbed.dataplane.checked import CallKind, Checked
@@ -11,7 +10,7 @@ from testbed.dataplane.lower.frames import BlockInstance, ExternInstance, Frame,
 from testbed.dataplane.lower.instances import annotation_text, control_plane_name, enum_name
 from testbed.dataplane.lower.program import Lowered
 from testbed.dataplane.lower.tables import DEFAULT_SIZE, key_name
-from testbed.dataplane.p4info_format import Message, to_binary, to_text
+from testbed.dataplane.p4info_format import Message, P4Info, to_binary, to_text
 from testbed.dataplane.p4info_names import Ids, given, numbered, set_aliases
 from testbed.dataplane.p4info_types import TypeInfo, bits_of
 
@@ -26,14 +25,6 @@ _EXTERNS = {
 }
 _UNITS = {"packets": "PACKETS", "bytes": "BYTES", "packets_and_bytes": "BOTH"}
 _OWN_ANNOTATIONS = frozenset({"name", "id", "alias", "pkginfo", "p4runtime_translation"})
-
-
-@dataclass(frozen=True, slots=True)
-class P4Info:
-    """`text` in protobuf's text format, `binary` for `P4Info.FromString`."""
-
-    text: str
-    binary: bytes
 
 
 def p4info(checked: Checked, lowered: Lowered) -> P4Info:

@@ -1,6 +1,8 @@
 """What is kept of a compiled program: the same comes out, until anything that it was made from changes."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +20,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _forbid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "lower", lambda _: pytest.fail("compiled again"))
+    monkeypatch.setattr(compiler, "_compiled", lambda *_: pytest.fail("compiled again"))
 
 
 def _plain(compiled: Compiled) -> tuple[object, ...]:
@@ -57,3 +59,19 @@ def test_a_damaged_cache_is_made_anew(damage: Callable[[bytes], bytes], tmp_path
     (kept,) = cache.iterdir()
     kept.write_bytes(damage(kept.read_bytes()))
     assert _plain(compile_p4(path)) == _plain(first)
+
+
+def test_what_is_kept_is_found_without_the_compiler(tmp_path: Path) -> None:
+    (tmp_path / "own.p4").write_text(program())
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from testbed.dataplane.native.build import build_program\n"
+        "from testbed.dataplane.programs import program_in\n"
+        "print(build_program(program_in(Path(sys.argv[1]))).name)\n"
+        "print({'testbed.dataplane.check', 'testbed.dataplane.native.generator'} & sys.modules.keys() or 'neither')\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "own.p4")]
+    first, second = (subprocess.check_output(command, text=True, timeout=120).split("\n") for _ in range(2))
+    assert first[0] == second[0]
+    assert first[1] != "neither"
+    assert second[1] == "neither"

@@ -1,7 +1,7 @@
 """From C to a shared object: the compiler's run, and what the user's cache of programs keeps of it.
 
 The cache holds `NAME-DIGEST.so` beside the generated `NAME-DIGEST.c`. The digest covers the source, the runtime, the
-compiler and its flags.
+compiler and its flags. `NAME-DIGEST.built` names the shared object of a program, so that its source need not be made.
 """
 
 import hashlib
@@ -9,14 +9,14 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from testbed.dataplane.bmv2model import Program
-from testbed.dataplane.cache import cache_folder, keep, kept, work_folder
-from testbed.dataplane.native.generator import generate
+from testbed.dataplane.cache import cache_folder, content_of, files_as_written, keep, kept, work_folder
 from testbed.dataplane.native.names import identifier
-from testbed.errors import MachineLacks, TestbedError
+from testbed.errors import MachineLacks, TestbedError, UsageError
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 PROGRAM_SOURCES = ("program.c", "table.c", "packing.c", "tuples.c", "trie.c", "profile.c", "hash.c")
@@ -43,7 +43,18 @@ def build_program(program: Program, *, sanitize: bool = False) -> Path:
     """
     runtime = _build("runtime", "o", (*_flags(sanitize), "-r", "-nostdlib"), PROGRAM_SOURCES)
     flags = (*_flags(sanitize), "-shared", str(runtime))
-    return _build(identifier(program.name), "so", flags, (), generate(program))
+    made_from = (program, files_as_written(Path(__file__).parent), _identity(_compiler()), flags)
+    name = identifier(program.name)
+    built = f"{name[:60]}-{hashlib.sha256(repr(made_from).encode()).hexdigest()[:20]}.built"
+    if (known := kept(built)) and (found := kept(content_of(known).decode())):
+        return found
+    # Only here: to import the generator takes longer than all that is done for a program that the cache has.
+    from testbed.dataplane.native.generator import generate
+
+    found = _build(name, "so", flags, (), generate(program))
+    with suppress(UsageError):  # it is only kept in vain
+        keep(built, found.name.encode())
+    return found
 
 
 def build_trials() -> Path:

@@ -50,6 +50,29 @@ traffic: [{kind: incast, from: [a], to: b, size: 3B, every: 1500ns, start: 1ms, 
 time_dilation: 7
 """
 
+JOBS = """\
+name: shared
+topology: {kind: dumbbell, left: 4, right: 4}
+jobs:
+  train: {workers: {count: 4, placement: [h0, h4, h1, h5]}, workload: {size: 1MiB}}
+  bulk:
+    workers: {count: 2}
+    transport: {kind: roce, mtu: 1024, congestion: dcqcn}
+    workload: {size: 64KiB, iterations: 5}
+    start: 2ms
+faults:
+  - {kind: slow, worker: train/3, factor: 2}
+  - {kind: kill, worker: [bulk/all, train/0], at: 1s}
+  - {kind: slow, worker: all, factor: 2}
+sweep: {jobs.bulk.transport.kind: [roce, tcp], jobs.train.workload.size: [1MiB, 2MiB]}
+expect:
+  - metric: jobs.train.cct_ns.p50
+    of: {jobs.bulk.transport.kind: roce}
+    to: {jobs.bulk.transport.kind: tcp}
+    at_most: 2
+  - {metric: jobs.bulk.wrong, equals: 0}
+"""
+
 
 def mistakes(folder: Path, text: str | bytes, *overrides: str) -> tuple[SpecError, ...]:
     path = folder / "spec.yaml"

@@ -36,7 +36,7 @@ def describe_losses(
     """
     links, flows, before, after = list(links), list(flows), list(before), list(after)
     for prefix in ("job_", ""):
-        found = [*_in_network(links, prefix), *_by_programs(before, after, prefix)]
+        found = [*_in_network(links, prefix), *_by_programs(plan, before, after, prefix)]
         found += [(row.dropped, f"by switch {row.switch} {_for(plan, row.name)}") for row in flows]
         if any(count > 0 for count, _ in found):
             break
@@ -72,7 +72,7 @@ def _in_network(links: Iterable[LinkRow], prefix: str) -> Iterator[tuple[int, st
 
 
 def _by_programs(
-    before: Iterable[SwitchCounters], after: Iterable[SwitchCounters], prefix: str
+    plan: Plan, before: Iterable[SwitchCounters], after: Iterable[SwitchCounters], prefix: str
 ) -> Iterator[tuple[int, str]]:
     earlier = {switch.name: switch for switch in before}
     for switch in after:
@@ -81,13 +81,13 @@ def _by_programs(
         def rose(name: str, now: SwitchCounters = switch, was: SwitchCounters | None = was) -> int:
             return now.packets.get(prefix + name, 0) - (was.packets.get(prefix + name, 0) if was else 0)
 
-        yield rose("dropped_program"), f"by switch {switch.name}'s program{_reasons(was, switch)}"
+        yield rose("dropped_program"), f"by switch {switch.name}'s program{_reasons(plan, was, switch)}"
         for name, what in _BY_SWITCHES.items():
             yield rose(name), what.format(switch.name)
 
 
-def _reasons(before: SwitchCounters | None, after: SwitchCounters) -> str:
-    """By the counter of `p4/include/routing.p4`, which counts all packets; the most frequent first."""
+def _reasons(plan: Plan, before: SwitchCounters | None, after: SwitchCounters) -> str:
+    """By the counter of `p4/include/routing.p4`, which counts all packets, the most frequent first; and by routes."""
     counts: Counter[str] = Counter()
     for switch, sign in ((before, -1), (after, 1)):
         for each in switch.counted if switch else ():
@@ -96,12 +96,24 @@ def _reasons(before: SwitchCounters | None, after: SwitchCounters) -> str:
                 reason = int(index.rstrip("]"))
                 counts[DROP_REASONS[reason] if reason < len(DROP_REASONS) else each.name] += sign * each.packets
     named = [name for name, count in counts.most_common() if count > 0]
-    return f" ({', '.join(named)})" if named else ""
+    lost = [
+        _named(plan, prefix)
+        for prefix, route in after.routes.items()
+        if prefix != MISS
+        and route.dropped > (before.routes[prefix].dropped if before and prefix in before.routes else 0)
+    ]
+    told = [", ".join(named), f"no way to {', '.join(lost)}" if lost else ""]
+    return f" ({'; '.join(filter(None, told))})" if any(told) else ""
 
 
 def _for(plan: Plan, prefix: str) -> str:
     """What packets of an entry without a port were for."""
     if prefix == MISS:
         return "without a matching flow"
+    return f"for {_named(plan, prefix)}, to which it knows no way"
+
+
+def _named(plan: Plan, prefix: str) -> str:
+    """A host by its address, or else the prefix."""
     hosts = {address.ip: host for host, address in plan.addresses.items()}
-    return f"for {hosts.get(prefix.removesuffix(_HOST_PREFIX), prefix)}, to which it knows no way"
+    return hosts.get(prefix.removesuffix(_HOST_PREFIX), prefix)

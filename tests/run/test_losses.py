@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from testbed.dataplane.forwarding import DROP_REASONS
+from testbed.dataplane.forwarding import DROP_REASONS, Traffic
 from testbed.emulation.fabric_client import Counted, Pause, SwitchCounters
 from testbed.resources import shared_folder
 from testbed.results.samples import LinkRow, SwitchRow
@@ -40,6 +40,13 @@ def test_a_program_s_drops_are_told_with_their_reasons() -> None:
     )
     told = "job packets lost: 412 by switch s0's program (DROP_NO_ROUTE, DROP_TTL)"
     assert described(before=(before,), after=(after,)) == told
+
+
+def test_hosts_that_a_program_cannot_reach_are_named() -> None:
+    before = SwitchCounters("s0", {}, {"10.0.0.1/32": Traffic(9, 900, 2), "10.0.0.2/32": Traffic(3, 300, 3)})
+    routes = {"10.0.0.1/32": Traffic(9, 900, 2), "10.0.0.2/32": Traffic(8, 800, 8), "miss": Traffic(1, 0, 1)}
+    after = SwitchCounters("s0", {"job_dropped_program": 6}, routes)
+    assert described(before=(before,), after=(after,)) == "job packets lost: 6 by switch s0's program (no way to h1)"
 
 
 def test_the_names_of_the_reasons_are_those_of_the_shipped_programs() -> None:

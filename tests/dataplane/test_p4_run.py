@@ -148,6 +148,10 @@ class TestOnInterfaces:
         assert execute(["p4", "run", "l3_ecmp", "--port", "1=none0"]) == 2
         assert "port 1: interface 'none0': No such device" in capsys.readouterr().err
 
+    def test_captures_that_cannot_be_written(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert execute(["p4", "run", "l3_ecmp", "--port", "1=lo", "--capture", "/dev/null/x"]) == 2
+        assert capsys.readouterr().err == "testbed: /dev/null/x: Not a directory\n"
+
     def test_a_port_that_no_program_can_name(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert execute(["p4", "run", "l3_ecmp", "--port", "510=lo"]) == 2
         assert "ports are numbered from 0 to 509" in capsys.readouterr().err

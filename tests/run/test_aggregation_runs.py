@@ -1,0 +1,96 @@
+"""`testbed run` with switches that add up: exact sums, every packet accounted for, and what keeps a slot waiting."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli import runs
+from tests.cli.runs import Run
+
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
+LINKS = [{"rate": "200Mbps", "delay": "50us", "queue": "256KiB"}]
+SUMS: dict[str, Any] = {
+    "switches": {"kind": "native"},
+    "links": LINKS,
+    "transport": {"kind": "aggregation"},
+    "workload": {"size": "64KiB", "iterations": 3},
+    "limits": {"wall": "100s", "stall": "2s"},
+}
+LEAF_SPINE = {"kind": "leaf-spine", "spines": 2, "leaves": 2, "hosts": 3}
+
+
+def measured(run: Run) -> dict[str, Any]:
+    """Wait for a run that must succeed; its result."""
+    result = runs.measured(run)
+    assert set(runs.reasons(result)) <= {"start-skew", "late-departures", "rtt-excess", "rate"}, "a busy machine's"
+    return result
+
+
+@pytest.mark.parametrize("framing", ["udp", "roce"])
+def test_a_star_sums_integers(framing: str, tmp_path: Path) -> None:
+    """64 KiB are 64 packets of 256 values a worker and iteration; three workers send each."""
+    transport = {"framing": framing}
+    with Run(tmp_path, **runs.merged(SUMS, {"transport": transport, "workload": {"dtype": "int32"}})) as run:
+        result = measured(run)
+    assert (result["algorithm"], result["transport"], result["wrong"]) == ("in-network", "aggregation", 0)
+    assert result["busbw_factor"]["ring"] == pytest.approx(4 / 3)
+    assert result["busbw_bps"]["in_network"] is not None
+    packets = result["packets"]
+    first_sent = packets["sent"] - packets["retransmitted"]
+    assert first_sent == 3 * 3 * 64
+    if not packets["retransmitted"]:
+        assert (packets["received"], packets["duplicated"], packets["dropped_program"]) == (576, 2 * 192, 2 * 192)
+        around = 46 if framing == "udp" else 62  # Ethernet with FCS, IPv4, UDP; header; RoCE's BTH and ICRC
+        assert result["bytes_on_wire"] == 576 * (1024 + around + 16)
+    completed = {
+        row["name"]: int(row["packets"])
+        for row in run.table("switches.csv")
+        if row["kind"] == "slot" and row["name"].endswith(" completed")
+    }
+    assert sum(completed.values()) == 4 * 64, "the warm-up's too"
+    assert all(re.fullmatch(r"job\[\d+\] completed", name) for name in completed)
+
+
+def test_a_tree_sums_floats_under_loss(tmp_path: Path) -> None:
+    changes = {
+        "topology": {**LEAF_SPINE, "hosts": 3},
+        "workers": {"count": 6},
+        "links": [{**LINKS[0], "loss": "1%"}],
+        "transport": {"timeout": "5ms"},
+    }
+    with Run(tmp_path, **runs.merged(SUMS, changes)) as run:
+        result = measured(run)
+    assert (result["wrong"], result["missing_bytes"]) == (0, 0)
+    assert 0 < result["nmse"] < 1e-12
+    packets = result["packets"]
+    assert packets["dropped_loss"] > 0
+    assert packets["retransmitted"] > 0
+    sums = {row["switch"] for row in run.table("switches.csv") if row["kind"] == "slot"}
+    assert sums == {"leaf0", "leaf1", "spine0"}
+
+
+def test_a_slot_that_waits_names_whom_for(tmp_path: Path) -> None:
+    changes = {
+        "topology": LEAF_SPINE,
+        "workers": {"count": 6},
+        "faults": [{"kind": "link-down", "select": "h4-leaf1", "at": "1ms"}],
+        "limits": {"stall": "100ms"},
+    }
+    with Run(tmp_path, **runs.merged(SUMS, changes)) as run:
+        assert run.end() == 1
+    failure = run.result["failure"]
+    assert re.search(r"at leaf1 slot \d+ \(chunk \d+\).* of job lack the contribution of rank 4 on h4", failure)
+    assert re.search(r"at spine0 slot \d+ .* lack the contribution of switch leaf1", failure)
+
+
+def test_a_swapped_program_goes_on_adding_up_or_is_refused(tmp_path: Path) -> None:
+    fault = {"kind": "swap-program", "select": "s0", "at": "1ms", "program": "aggregate"}
+    changes = {"workload": {"dtype": "int32"}, "faults": [fault]}
+    with Run(tmp_path / "goes on", **runs.merged(SUMS, changes)) as run:
+        assert measured(run)["wrong"] == 0
+    changes["faults"] = [{**fault, "program": "l3_ecmp"}]
+    with Run(tmp_path / "refused", **runs.merged(SUMS, changes)) as run:
+        assert run.end() == 1
+    assert "switch s0 is to add up for job, and its program does not" in run.result["failure"]

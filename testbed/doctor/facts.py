@@ -45,6 +45,7 @@ def look() -> list[Fact]:
         _tool("mnexec", "mininet", 'no shells of Mininet\'s (`net.get("h0").cmd(...)`)'),
         _python("os_ken", "os-ken", "no controller"),
         _python("mininet", "mininet==2.3.0.dev6", "no emulation"),
+        _python("finsy", "finsy", "no P4Runtime (`controller: p4runtime`, `p4 run --p4runtime`)"),
         _python("sklearn", "scikit-learn", "no `gradients: digits-mlp`"),
         _trial("tun", _tap, "no links by the fabric", f"modprobe tun (and {_TUN} must be there)", needed=True),
         _trial(

@@ -692,6 +692,89 @@ def test_noise_is_refused_and_the_server_goes_on(rig: Rig, client: Client) -> No
     assert rig.send(frame(STEP)) == [(2, frame(STEP))]
 
 
+def _drawn(draw: random.Random) -> p4r.Update:
+    """An update of few things, so that it finds, misses or collides with what is there."""
+    number, port = draw.randrange(1, 5), draw.randrange(1, 5)
+    forward = call("forward", port)
+    member = {"action_profile_id": ID["selector"], "member_id": number, "action": forward}
+    members = [
+        {"member_id": each, "weight": draw.randrange(1, 3)} for each in draw.sample(range(1, 5), draw.randrange(3))
+    ]
+    actions = [{"action": call("forward", draw.randrange(1, 5)), "weight": 1} for _ in range(draw.randrange(3))]
+    target = draw.choice(
+        [
+            p4r.TableAction(action_profile_group_id=number),
+            p4r.TableAction(action_profile_member_id=number),
+            p4r.TableAction(action_profile_action_set={"action_profile_actions": actions}),
+        ]
+    )
+    group = {"action_profile_id": ID["selector"], "group_id": number, "members": members}
+    copies = {"multicast_group_id": number, "replicas": [{"egress_port": port}]}
+    values = [{"match": [exact(bytes([port]))]}]
+    index = {"index": {"index": number}}
+    config = {"cir": number, "pir": port + 4}
+    entity = draw.choice(
+        [
+            step("forward", port, number=number),
+            table("steps", exact(bytes([number])), action=forward, counter_data={"packet_count": port}, metadata=b"m"),
+            table("choices", between(bytes([number]), b"\x09"), priority=port, action=call("mark", bytes([number]))),
+            table("prefixes", lpm(bytes([number]) + bytes(5), 8), action=call("mark", b"\1"), meter_config=config),
+            table("steps", is_default_action=True, action=draw.choice([None, forward])),
+            table("by_group", exact(bytes([number])), action=target),
+            p4r.Entity(action_profile_member=member),
+            p4r.Entity(action_profile_group=group),
+            p4r.Entity(packet_replication_engine_entry={"multicast_group_entry": copies}),
+            p4r.Entity(register_entry={"register_id": ID["memory"], "data": {"bitstring": bytes([port])}, **index}),
+            p4r.Entity(counter_entry={"counter_id": ID["tallies"], "data": {"packet_count": port}, **index}),
+            p4r.Entity(meter_entry={"meter_id": ID["colours"], "config": config, **index}),
+            p4r.Entity(value_set_entry={"value_set_id": ID["special_kinds"], "members": values}),
+            p4r.Entity(digest_entry={"digest_id": ID["learned_t"], "config": {"max_list_size": port}}),
+        ]
+    )  # fmt: skip
+    return p4r.Update(
+        type=draw.choice([p4r.Update.INSERT, p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE]), entity=entity
+    )
+
+
+def test_whatever_is_written_is_taken_back_or_kept_whole(rig: Rig, client: Client) -> None:
+    """Drawn batches: one that fails leaves all as it was; at the end all that is there finds its place anew."""
+    draw = random.Random(11)
+    asked = [
+        table("steps", counter_data=p4r.CounterData()),
+        table("prefixes", meter_config=p4r.MeterConfig()),
+        *(table(name) for name in ("choices", "by_group")),
+        table("steps", is_default_action=True),
+        p4r.Entity(action_profile_member={}),
+        p4r.Entity(action_profile_group={}),
+        p4r.Entity(packet_replication_engine_entry={"multicast_group_entry": {}}),
+        *(p4r.Entity(**{kind: {}}) for kind in ("register_entry", "counter_entry", "meter_entry", "value_set_entry")),
+        p4r.Entity(digest_entry={}),
+    ]
+
+    def state() -> list[bytes]:
+        return sorted(entity.SerializeToString(deterministic=True) for entity in client.read(*asked))
+
+    now, kept, back = state(), 0, 0
+    codes: set[str] = set()
+    for _ in range(250):
+        batch = [_drawn(draw) for _ in range(draw.choice([1, 1, 2, 4]))]
+        try:
+            client.write(*batch, atomicity=p4r.WriteRequest.ROLLBACK_ON_ERROR)
+            kept += 1
+            now = state()
+        except grpc.RpcError as error:
+            back += 1
+            codes |= set(codes_of(error))
+        assert state() == now
+    assert codes <= {"ABORTED", "ALREADY_EXISTS", "NOT_FOUND", "INVALID_ARGUMENT", "FAILED_PRECONDITION"}
+    assert min(kept, back) > 30
+    assert len(now) > 65, "61 are elements of arrays, which are there always"
+    client.configure(ACTION.RECONCILE_AND_COMMIT, config_of(EVERYTHING))
+    assert state() == now
+    for number in range(1, 5):
+        rig.send(frame(number))
+
+
 def test_no_packet_sees_half_of_a_batch() -> None:
     """Two tables say the same of each packet, and are changed together, while packets go through a running switch."""
     with Rig(virtual=False) as rig, Client(rig.address, 5) as client:

@@ -260,6 +260,8 @@ class _Service(p4r_grpc.P4RuntimeServicer):
         saying = asyncio.create_task(say())
         try:
             await _answered(answer, context)
+        except asyncio.CancelledError:
+            pass  # the client is gone, or the server ends: gRPC would log it as an error
         finally:
             saying.cancel()
             stream.leave()

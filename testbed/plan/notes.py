@@ -34,9 +34,10 @@ def _of_queues(plan: Plan) -> Iterator[str]:
     switches = plan.switching.native.values()
     if any(switch.buffer for switch in switches) and any(link.queue_bytes is not None for link in plan.spec.links):
         yield "where a switch has a buffer, it takes the place of its links' queue"
+    transports = " and ".join(dict.fromkeys(job.spec.transport.kind for job in plan.jobs))
     for kept in sorted({switch.trim_bytes for switch in switches} - {0}):
         yield (
-            f"a packet cut to {format_bytes(kept)} fails {plan.spec.transport.kind}'s check on arrival: it counts as "
+            f"a packet cut to {format_bytes(kept)} fails {transports}'s check on arrival: it counts as "
             "corrupt, and the transport has to send it again"
         )
 

@@ -46,11 +46,15 @@ def environment(rank: int, ranks: int, master: str, run: str) -> dict[str, str]:
 
 
 class CommandRank:
-    """Answers the run as `testbed.worker.rank` does; `done` comes when the program ends, with its `rows`."""
+    """Answers the run as `testbed.worker.rank` does; `done` comes when the program ends, with its `rows`.
+
+    called: what the rank is called in the log.
+    """
 
     def __init__(
         self,
         rank: int,
+        called: str,
         channel: Channel,
         prober: Prober,
         argv: Sequence[str],
@@ -59,6 +63,7 @@ class CommandRank:
         loop: Loop,
     ) -> None:
         self._rank = rank
+        self._called = called
         self._channel = channel
         self._prober = prober
         self._argv = argv
@@ -169,7 +174,7 @@ class CommandRank:
         self._log(line)
 
     def _log(self, line: bytes) -> None:
-        print(f"[rank {self._rank}] {line.decode(errors='replace')}", file=sys.stderr, flush=True)
+        print(f"[{self._called}] {line.decode(errors='replace')}", file=sys.stderr, flush=True)
 
     def _report(self) -> None:
         """The program has ended: what it had still to say, and how it ended."""

@@ -168,6 +168,7 @@ class Sockets:
         assert workload
         return CommandRank(
             self.rank,
+            shared.job.called(self.rank),
             channel=channel,
             prober=self.prober,
             argv=command_line(workload.command or ()),

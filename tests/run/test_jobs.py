@@ -95,3 +95,22 @@ def test_a_rank_of_a_job_is_killed_and_the_other_job_does_not_notice(tmp_path: P
     assert [event["where"] for event in run.events("fault")] == [["rank b/1"]]
     assert result["jobs"]["a"]["cct_ns"]["n"] == ITERATIONS
     assert {row["rank"] for row in run.table("iterations.csv") if row["job"] == "b"} == {"0"}
+
+
+def test_jobs_that_the_network_sums_up_beside_one_that_sums_for_itself(tmp_path: Path) -> None:
+    def summed(count: int, **workload: Any) -> dict[str, Any]:
+        size = {"size": "16KiB", "iterations": 2, "warmup": 1, **workload}
+        return {"workers": {"count": count}, "transport": {"kind": "aggregation"}, "workload": size}
+
+    jobs = {"four": summed(4, dtype="int32"), "two": summed(2), "ring": {**summed(2), "transport": {"kind": "roce"}}}
+    switches, star = {"kind": "native", "program": "aggregate"}, {"kind": "star", "hosts": 8}
+    with dumbbell(tmp_path, jobs=jobs, switches=switches, topology=star) as run:
+        result = measured(run)
+    sums = {name: job["packets"]["duplicated"] for name, job in result["jobs"].items()}
+    assert sums["ring"] == 0
+    assert min(sums["four"], sums["two"]) > 0, "results are copies"
+    assert {name: job["algorithm"] for name, job in result["jobs"].items()} == {
+        "four": "in-network",
+        "two": "in-network",
+        "ring": "ring",
+    }

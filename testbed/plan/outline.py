@@ -17,7 +17,7 @@ from rich.text import Text
 from testbed.collective.cost import transfer_bytes
 from testbed.collective.schedule import REDUCE, Schedule
 from testbed.plan import messages
-from testbed.plan.model import Bmv2Switch, Buffer, Capabilities, JobPlan, NativeSwitch, Pfc, Plan
+from testbed.plan.model import Aggregation, Bmv2Switch, Buffer, Capabilities, JobPlan, NativeSwitch, Pfc, Plan
 from testbed.plan.planner import explain_dilation
 from testbed.plan.predict import buffers, schedule_of
 from testbed.plan.serial import to_json
@@ -40,6 +40,7 @@ def outline(
         parts.append(_placement(plan))
     schedules = [(job, schedule_of(job.spec)) for job in plan.jobs]
     parts += [_schedule(job, schedule) for job, schedule in schedules if schedule]
+    parts += [_sums(job, job.aggregation) for job in plan.jobs if job.aggregation]
     return [*parts, _load(plan, machine, measured=measured, runs=runs), *(Text(f"note: {note}") for note in noted)]
 
 
@@ -200,10 +201,24 @@ def _schedule(job: JobPlan, schedule: Schedule) -> RenderableType:
     return _titled(title, table)
 
 
+def _sums(job: JobPlan, tree: Aggregation) -> RenderableType:
+    title = (
+        f"{_of(job)}sums: root {tree.root} at {tree.address.ip}, {tree.slots} slots from {tree.first_slot} on, "
+        f"{tree.values} values a packet"
+    )
+    table = _table("switch", "adds up", "for")
+    for name, summing in list(tree.switches.items())[::-1][:_MOST_ROWS]:
+        children = ", ".join(child.node for child in summing.children[:_MOST_RANKS])
+        more = f" and {len(summing.children) - _MOST_RANKS} more" if len(summing.children) > _MOST_RANKS else ""
+        table.add_row(name, children + more, summing.parent or "all")
+    _say_rest(table, len(tree.switches))
+    return _titled(title, table)
+
+
 def _load(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> RenderableType:
     p, dilation = plan.prediction, explain_dilation(plan, machine)
     table = _table("what", "model time", "remark", header=False)
-    table.add_row("base RTT", _time(p.base_rtt_ns), "longest among ranks: a full packet there, its ACK back")
+    table.add_row("base RTT", _time(p.base_rtt_ns), "longest among ranks: a full packet there, its ACK or sum back")
     for job in plan.jobs:
         alone = job.prediction
         if alone.bound_ns:

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from testbed.cli import execute
 from testbed.dataplane.programs import SumFacts
 from testbed.plan.aggregation import AggregationError, routes, tree_of, with_slots
 from testbed.plan.model import Address, Aggregation
@@ -205,3 +207,21 @@ def test_the_prediction_counts_headers() -> None:
 def test_only_native_switches_add_up() -> None:
     with pytest.raises(AggregationError, match=r"switches\.kind: is ovs, and only native switches add up"):
         planned(**star(4, transport={"kind": "aggregation"}, workload={"size": "1MiB"}))
+
+
+def test_the_outline_tells_who_adds_up_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(
+        "{name: t, topology: {kind: leaf-spine, spines: 1, leaves: 2, hosts: 2}, switches: {kind: native},"
+        " workers: {count: 4}, transport: {kind: aggregation, slots: 100}, workload: {size: 1MiB}}"
+    )
+    assert execute(["plan", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "sums: root spine0 at 10.255.0.1, 100 slots from 0 on, 256 values a packet" in shown
+    rows = [line.split() for line in shown.splitlines()]
+    for row in (
+        ["spine0", "leaf0,", "leaf1", "all"],
+        ["leaf1", "h2,", "h3", "spine0"],
+        ["leaf0", "h0,", "h1", "spine0"],
+    ):
+        assert row in rows

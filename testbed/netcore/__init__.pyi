@@ -62,7 +62,7 @@ def roce_encode(
     the piece; with segmented=False always 0, since then each packet is sent by itself. The caller sets PadCnt.
 
     Raises ValueError if `buffer` is too small (len(payload) + packets x (header + 7) suffices), or if the number of
-    headers does not fit the number of segments (one header and an empty payload is one packet).
+    headers does not fit the number of segments (an empty payload is one packet, or in segments of 0 any number).
     """
 
 def roce_decode(

@@ -52,8 +52,9 @@ static PyObject *encode(Py_buffer *buffer, PyObject *headers, Py_buffer *payload
                         const struct icrc_flow *flow, bool segmented)
 {
     size_t count = (size_t)PySequence_Fast_GET_SIZE(headers), length = (size_t)payload->len;
-    size_t expected = length == 0 ? 1 : segment_bytes ? (length + segment_bytes - 1) / segment_bytes : 0;
-    if (count != expected)
+    size_t segments = segment_bytes ? (length + segment_bytes - 1) / segment_bytes : 0;
+    bool fits = length ? count == segments : segment_bytes ? count == 1 : count > 0;
+    if (!fits)
         return PyErr_Format(PyExc_ValueError, "%zu headers for a payload of %zu bytes in segments of %zu", count, length,
                             segment_bytes);
     PyObject *pieces = PyList_New(0);

@@ -99,6 +99,15 @@ def test_icrc_refuses_what_is_no_packet(headers: bytes, data: bytes) -> None:
         netcore.icrc(headers, data)
 
 
+def test_packets_without_payload_share_a_piece() -> None:
+    headers = [bth(MIDDLE, psn) for psn in (5, 9, 7)]
+    ((data, segment),) = encode(headers, b"", 0)
+    assert (len(data), segment) == (3 * 16, 16)
+    for index, header in enumerate(headers):
+        crc = zlib_icrc(SOURCE, TARGET, (SOURCE_PORT, ROCE_PORT), index, header)
+        assert data[16 * index :][:16] == header + crc.to_bytes(4, "little")
+
+
 @pytest.mark.parametrize("segmented", [True, False])
 def test_encoded_packets_have_the_icrc_that_zlib_gives(segmented: bool) -> None:
     payload = bytes(range(256)) * 19 + b"xyz"

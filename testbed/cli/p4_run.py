@@ -52,6 +52,8 @@ def run_switch(
         raise UsageError(
             "--entries and --p4runtime: entries are a file's or a client's, which would not see the file's"
         )
+    if address:
+        import testbed.dataplane.p4runtime  # noqa: F401 - raises MachineLacks before anything is made
     path = path_of(program)
     p4info = None
     if path.suffix == ".json":

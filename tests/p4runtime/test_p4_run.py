@@ -55,3 +55,15 @@ def test_entries_are_a_files_or_a_clients(capsys: pytest.CaptureFixture[str]) ->
     words = ["p4", "run", "l3_ecmp", "--port", "1=x", "--p4runtime", "127.0.0.1:0", "--entries", "x.stf"]
     assert execute(words) == 2
     assert "--entries and --p4runtime" in capsys.readouterr().err
+
+
+def test_without_its_packages_it_is_said_which(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("testbed.dataplane.p4runtime")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "finsy.proto", None)
+    assert execute(["p4", "run", "l3_ecmp", "--port", "1=x", "--p4runtime", "127.0.0.1:0"]) == 3
+    said = capsys.readouterr().err
+    assert "P4Runtime needs the Python packages finsy and grpcio" in said
+    assert "pip install 'testbed[p4runtime]'" in said

@@ -6,7 +6,8 @@
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from typing import Any, Protocol
 
 from finsy.proto import p4i, p4r
@@ -18,7 +19,7 @@ from testbed.dataplane.native.control import Control
 from testbed.dataplane.native.loader import ProgramTable, load_program
 from testbed.dataplane.p4runtime.arbitration import Arbitration, election_of
 from testbed.dataplane.p4runtime.packets import packet_in, packet_out
-from testbed.dataplane.p4runtime.pipeline import Pipeline, Verified
+from testbed.dataplane.p4runtime.pipeline import Pipeline, Verified, asks_switch
 from testbed.dataplane.p4runtime.refusal import Refusal, invalid, missing
 from testbed.dataplane.p4runtime.replication import Replicator
 from testbed.dataplane.p4runtime.schema import Schema
@@ -28,10 +29,10 @@ from testbed.errors import UsageError
 from testbed.netcore import CPU_PORT
 
 _log = logging.getLogger(__name__)
-_CHUNK = 1024  # entities of one response
-_AT_ONCE = 256  # updates for which packets are held up together, where they need not be one change
+_AT_ONCE = 256  # updates or entities for which packets are held up together, where they need not be one change
 _ATOMIC = (p4r.WriteRequest.ROLLBACK_ON_ERROR, p4r.WriteRequest.DATAPLANE_ATOMIC)
-_IDLE_SCAN_NS = 10_000_000  # between two looks at the counts of entries that age
+_SCAN_NS = 10_000_000, 1_000_000_000  # least and most between two looks at the counts of entries that age
+_SCANS = 10  # in the shortest timeout
 
 
 Held = Callable[[], AbstractContextManager[Any]]  # inside no packet moves
@@ -99,7 +100,7 @@ class Device:
         self._running: Pipeline | None = None
         self._saved: Pipeline | None = None
         self._down: set[int] = set()
-        self._scanned_ns = 0
+        self._scan_at_ns = 0
         if config is not None:
             schema = Schema(config.p4info, switch.control.program)
             self._running = Pipeline(config, schema, switch.control, switch, ports, in_force=True)
@@ -190,6 +191,7 @@ class Device:
             raise invalid(f"there is no atomicity {request.atomicity}")
         self.require_primary(request)
         pipeline, now_ns = self._target, now_ns // self._dilation
+        self._scan_at_ns = 0  # there may be a shorter timeout now
         learned, atomic = bool(pipeline.digests), request.atomicity in _ATOMIC
         outcomes: list[Refusal | None] = []
         undos: list[Undo] = []
@@ -224,28 +226,30 @@ class Device:
         left = Refusal(StatusCode.ABORTED, f"not attempted, as update {failed} failed")
         return [*[back] * failed, outcomes[failed], *[left] * (count - failed - 1)]
 
-    def read(self, request: p4r.ReadRequest, now_ns: int) -> tuple[list[p4r.ReadResponse], list[Refusal | None]]:
-        """All responses, and what became of each request. The caller holds the datapath."""
+    def read(
+        self, request: p4r.ReadRequest, held: Held, now_ns: int
+    ) -> tuple[list[p4r.ReadResponse], list[Refusal | None]]:
+        """All responses, and what became of each request. Raises Refusal before any is answered."""
         if request.role:
             raise missing(f"device {self.number} has no role but the default one")
         pipeline, now_ns = self._target, now_ns // self._dilation
-        responses, outcomes = [], []
+        responses: list[p4r.ReadResponse] = []
+        outcomes: list[Refusal | None] = []
         for asked in request.entities:
             outcome: Refusal | None = None
-            response = p4r.ReadResponse()
+            found = pipeline.read(asked, now_ns)
             try:
-                for entity in pipeline.read(asked, now_ns):
-                    response.entities.append(entity)
-                    if len(response.entities) == _CHUNK:
-                        responses.append(response)
-                        response = p4r.ReadResponse()
+                while True:
+                    with held() if asks_switch(asked) else nullcontext():
+                        entities = list(islice(found, _AT_ONCE))
+                    if not entities:
+                        break
+                    responses.append(p4r.ReadResponse(entities=entities))
             except Refusal as refusal:
                 outcome = refusal
             except Exception:
                 _log.exception("device %d: a request could not be answered: %s", self.number, asked)
                 outcome = Refusal(StatusCode.INTERNAL, "an error of this switch's own")
-            if response.entities:
-                responses.append(response)
             outcomes.append(outcome)
         return responses, outcomes
 
@@ -359,8 +363,9 @@ class Device:
                 running.digests.learn(field_list, message, model_ns)
             for told in running.digests.due(model_ns, epoch_ns):
                 primary.tell(p4r.StreamMessageResponse(digest=told))
-        if running.ages and now_ns - self._scanned_ns >= _IDLE_SCAN_NS:
-            self._scanned_ns = now_ns
+        if now_ns >= self._scan_at_ns and (shortest_ns := running.shortest_timeout_ns) is not None:
+            least_ns, most_ns = _SCAN_NS
+            self._scan_at_ns = now_ns + min(max(shortest_ns * self._dilation // _SCANS, least_ns), most_ns)
             with held():
                 idle = running.idle(model_ns, epoch_ns)
             if idle is not None:

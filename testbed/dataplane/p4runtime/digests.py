@@ -19,19 +19,29 @@ _MOST_CACHED = 65536  # messages of one digest that wait for an acknowledgement;
 
 @dataclass(slots=True)
 class _Learning:
-    """One digest that is asked for. `buffer` since `first_ns`; `cache`: list -> when it was told, and what it said."""
+    """One digest that is asked for. `buffer` since `first_ns`; `cache`: list -> when it was told, and what it said; all
+    of that is `told`.
+    """
 
     config: p4r.DigestEntry.Config
     buffer: dict[bytes, None] = field(default_factory=dict)
     first_ns: int = 0
     cache: dict[int, tuple[int, frozenset[bytes]]] = field(default_factory=dict)
+    told: set[bytes] = field(default_factory=set)
 
     @property
     def most(self) -> int:
         return self.config.max_list_size or _LONGEST_LIST
 
-    def has(self, message: bytes) -> bool:
-        return message in self.buffer or any(message in told for _, told in self.cache.values())
+    def tell(self, number: int, messages: list[bytes], now_ns: int) -> None:
+        """A list was told that is to be acknowledged."""
+        self.cache[number] = now_ns, frozenset(messages)
+        self.told.update(messages)
+
+    def forget(self, number: int) -> None:
+        """A list was acknowledged, or not in time."""
+        _, messages = self.cache.pop(number, (0, frozenset()))
+        self.told -= messages
 
 
 @dataclass(slots=True)
@@ -86,9 +96,9 @@ class DigestStore:
     def learn(self, field_list: int, message: bytes, now_ns: int) -> None:
         """A digest of the switch."""
         learning = self._learning.get(self.schema.digest_lists.get(field_list, 0))
-        if learning is None or learning.has(message):
+        if learning is None or message in learning.buffer or message in learning.told:
             return
-        if sum(len(told) for _, told in learning.cache.values()) + len(learning.buffer) >= _MOST_CACHED:
+        if len(learning.told) + len(learning.buffer) >= _MOST_CACHED:
             return
         if not learning.buffer:
             learning.first_ns = now_ns
@@ -99,7 +109,7 @@ class DigestStore:
         for number, learning in self._learning.items():
             lasts_ns = learning.config.ack_timeout_ns
             for of in [of for of, (told_ns, _) in learning.cache.items() if now_ns - told_ns >= lasts_ns]:
-                del learning.cache[of]
+                learning.forget(of)
             waited = now_ns - learning.first_ns >= learning.config.max_timeout_ns
             while len(learning.buffer) >= learning.most or (learning.buffer and waited):
                 messages = list(learning.buffer)[: learning.most]
@@ -107,7 +117,7 @@ class DigestStore:
                     del learning.buffer[each]
                 self._last_list += 1
                 if lasts_ns:
-                    learning.cache[self._last_list] = now_ns, frozenset(messages)
+                    learning.tell(self._last_list, messages, now_ns)
                 own = self.schema.digests[number]
                 data = [own.type.encode(_values(own, each)) for each in messages]
                 yield p4r.DigestList(digest_id=number, list_id=self._last_list, data=data, timestamp=epoch_ns)
@@ -116,13 +126,14 @@ class DigestStore:
         """Raises Refusal for a digest that there is not; an unknown list is an old one."""
         self._digest(ack.digest_id)
         if (learning := self._learning.get(ack.digest_id)) is not None:
-            learning.cache.pop(ack.list_id, None)
+            learning.forget(ack.list_id)
 
     def forget(self) -> None:
         """What was learned is for a client that is gone."""
         for learning in self._learning.values():
             learning.buffer.clear()
             learning.cache.clear()
+            learning.told.clear()
 
 
 def _values(own: Digest, message: bytes) -> list[int]:

@@ -55,6 +55,16 @@ def verify(config: p4r.ForwardingPipelineConfig) -> Verified:
         raise invalid(f"the device config: {error}") from error
 
 
+def asks_switch(asked: p4r.Entity) -> bool:
+    """Whether what is asked for is kept by the switch, so that no packet may move while it is read."""
+    match asked.WhichOneof("entity"):
+        case "table_entry":
+            return asked.table_entry.HasField("counter_data") or asked.table_entry.HasField("time_since_last_hit")
+        case "counter_entry" | "register_entry" | "direct_counter_entry":
+            return True
+    return False
+
+
 class Pipeline:
     """One configuration on an instance."""
 
@@ -196,9 +206,10 @@ class Pipeline:
         return [entry for each in named for entry in each.held()]
 
     @property
-    def ages(self) -> bool:
-        """Whether it has to be looked whether entries are hit."""
-        return any(table.schema.idle and table.entries for table in self._tables.values())
+    def shortest_timeout_ns(self) -> int | None:
+        """How soon an entry may be idle, where it has to be seen whether entries are hit; None: there are none."""
+        aging = [table for table in self._tables.values() if table.schema.idle and table.entries]
+        return min((table.shortest_timeout_ns for table in aging), default=None)
 
     def idle(self, now_ns: int, epoch_ns: int) -> p4r.IdleTimeoutNotification | None:
         """Look which entries are hit; what is to be told of those that are not."""

@@ -175,8 +175,7 @@ class _Service(p4r_grpc.P4RuntimeServicer):
     async def Read(self, request: p4r.ReadRequest, context: Context) -> AsyncIterator[p4r.ReadResponse]:  # noqa: N802
         async def answer() -> tuple[list[p4r.ReadResponse], list[Refusal | None]]:
             device = _device(self._devices, request.device_id)
-            with self._held():
-                return device.read(request, time.monotonic_ns())
+            return device.read(request, self._held, time.monotonic_ns())
 
         responses, outcomes = await _answered(answer, context)
         for response in responses:

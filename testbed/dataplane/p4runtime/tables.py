@@ -16,6 +16,7 @@ from testbed.dataplane.p4runtime.schema import Field, Table
 from testbed.dataplane.p4runtime.undo import Undo
 
 Key = tuple[Match, int]  # and the priority
+_FRESH_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -495,6 +496,12 @@ class TableStore:
                 yield HeldEntry(match, call.action, call.arguments or {}, count.packet_count, count.byte_count)
 
     # Idle timeouts
+
+    @property
+    def shortest_timeout_ns(self) -> int:
+        """Of its entries; where none has one, what makes for a fresh `time_since_last_hit`."""
+        timeouts = (entry.idle_timeout_ns for entry in self.entries.values() if entry.idle_timeout_ns)
+        return min(timeouts, default=_FRESH_NS)
 
     def idle(self, now_ns: int) -> list[p4r.TableEntry]:
         """Look at all counts; the entries that were not hit as long as their timeout, and told of as long ago."""

@@ -68,6 +68,7 @@ TIME_METRICS: Mapping[str, TimeMetric] = {
     "cct_ns.p95": TimeMetric("cct_ns", _percentile(95), 95),
     "cct_ns.p99": TimeMetric("cct_ns", _percentile(99), 99),
     "exposed_ns.p50": TimeMetric("exposed_ns", _percentile(50), 50),
+    "bound_ratio": TimeMetric("cct_ns", _mean),
     "algbw_bps": TimeMetric("cct_ns", _inverse_mean, inverse=True),
     "busbw_bps.ring": TimeMetric("cct_ns", _inverse_mean, inverse=True),
     "busbw_bps.in_network": TimeMetric("cct_ns", _inverse_mean, inverse=True),
@@ -136,9 +137,11 @@ def estimate(records: Sequence[RunRecord], metric: str) -> Estimate | None:
         interval = statistics.mean_interval(samples)
     else:
         interval = statistics.percentile_interval(sorted(samples), what.percent)
+    average = statistics.mean(samples)
     if interval is not None and what.inverse:
-        average = statistics.mean(samples)
         interval = values[0] * average / interval[1], values[0] * average / max(interval[0], 1.0)
+    elif interval is not None and what.percent is None and average:  # a metric may be in another unit than its times
+        interval = interval[0] * values[0] / average, interval[1] * values[0] / average
     lack = "" if interval else f"{metric} needs {what.fewest} iterations or 2 repeats for an interval"
     return Estimate(values[0], interval, f"over {len(samples)} iterations", lack)
 

@@ -207,6 +207,7 @@ class Details(Part):
     root: int | None = None
     timeouts: int | None = None
     incomplete_iterations: tuple[int, ...] = Field(default=(), description="not of every rank: in no statistic of time")
+    bound_ratio: float | None = Field(default=None, description="mean CCT over bound_ns")
 
 
 class JobResult(Details, Measured, Judged):

@@ -109,6 +109,7 @@ def _job(
         wrong=sum(row.wrong for row in measured),
         name=name,
     )
+    cct, bound_ns = distribution([t.cct_ns for t in times]), plan.prediction.bound_ns or None if plan else None
     result = model.JobResult(
         verdict=_verdict_entry(judge([case], Evidence(), finished=counted)),
         ranks=ranks,
@@ -117,9 +118,9 @@ def _job(
         transport=job.transport.kind if workload else None,
         size_bytes=size,
         iterations=workload.iterations if workload else len(times),
-        cct_ns=distribution([t.cct_ns for t in times]),
+        cct_ns=cct,
         exposed_ns=model.Exposed(p50=distribution([t.exposed_ns for t in times]).p50),
-        bound_ns=plan.prediction.bound_ns or None if plan else None,
+        bound_ns=bound_ns,
         algbw_bps=algbw,
         busbw_bps=model.BusBandwidth(ring=_scaled(algbw, factor.ring), in_network=_scaled(algbw, factor.in_network)),
         busbw_factor=factor,
@@ -133,6 +134,7 @@ def _job(
         root=workload.root if workload and workload.collective == "broadcast" else None,
         timeouts=_timeouts(measured),
         incomplete_iterations=left_out,
+        bound_ratio=cct.mean / bound_ns if cct.mean and bound_ns else None,
         start_ns=job.start_ns,
     )
     return result, case

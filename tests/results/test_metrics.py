@@ -44,6 +44,10 @@ def test_one_run_s_times_have_the_run_s_own_interval(tmp_path: Path) -> None:
     assert mean is not None
     half = T3 * math.sqrt(5e10 / 3) / 2
     assert mean.interval == pytest.approx((1_150_000 - half, 1_150_000 + half), rel=1e-6)
+    over = metrics.estimate(run, "bound_ratio")  # the bound is 800 us
+    assert over is not None
+    assert over.value == pytest.approx(1.4375)
+    assert over.interval == pytest.approx(((1_150_000 - half) / 8e5, (1_150_000 + half) / 8e5), rel=1e-6)
     bandwidth = metrics.estimate(run, "algbw_bps")
     assert bandwidth is not None
     assert bandwidth.interval == pytest.approx(

@@ -23,7 +23,7 @@ header aggregation_t {
     bit<16> reserved;
 }
 
-// Four values side by side, which are added without carries from one to the next.
+// Four values side by side, which are added without carries from one to the next: the signs are added by themselves.
 typedef bit<128> values_t;
 const values_t SIGNS = 0x80000000_80000000_80000000_80000000;
 #define ADDED(a, b) (((a & ~SIGNS) + (b & ~SIGNS)) ^ ((a ^ b) & SIGNS))
@@ -241,7 +241,7 @@ control Check(in headers_t headers, in metadata_t meta, in job_t job, inout stan
         if (headers.aggregation.job != job.number) {
             refuse(REFUSE_JOB);
         }
-        if (headers.aggregation.kind == KIND_ADD && headers.aggregation.worker >= (bit<16>)job.children) {
+        if (headers.aggregation.worker >= (bit<16>)job.children) {
             refuse(REFUSE_WORKER);
         }
         if (headers.aggregation.slot >= (bit<15>)job.slots) {
@@ -269,7 +269,7 @@ control Contribution(inout headers_t headers, in job_t job, in slot_t slot, out 
         bit<64> numbers;
         arrivals.read(arrived, (bit<32>)slot);
         chunks.read(numbers, (bit<32>)slot);
-        bit<32> here = arrived[31:0];
+        bit<32> here = arrived[31:0];  // in this version, as `number`; the others are of the other version
         bit<32> there = arrived[63:32];
         bit<32> number = numbers[31:0];
         bit<32> other = numbers[63:32];
@@ -282,14 +282,14 @@ control Contribution(inout headers_t headers, in job_t job, in slot_t slot, out 
         bit<32> ahead = headers.aggregation.chunk - number;
         bit<32> lag = other - number;
         bool begins = ahead != 0 && ahead[31:31] == 0;
-        bool passed = lag != 0 && lag[31:31] == 0;
+        bool passed = lag != 0 && lag[31:31] == 0;  // the slot's next chunk has begun, so that this one is complete
         if (begins) {
             number = headers.aggregation.chunk;
             here = 0;
             passed = false;
         }
         outcome = IGNORED;
-        if ((begins || ahead == 0) && here & own == 0 && !passed) {
+        if ((begins || ahead == 0) && (here & own) == 0 && !passed) {
             if (here == 0) {
                 store.apply(headers, place);
             } else {
@@ -309,7 +309,7 @@ control Contribution(inout headers_t headers, in job_t job, in slot_t slot, out 
                 outcome = COMPLETES;
                 completed.count((bit<32>)slot);
             }
-        } else if (ahead == 0 && here & own != 0 && (passed || here == all)) {
+        } else if (ahead == 0 && (here & own) != 0 && (passed || here == all)) {
             load.apply(headers, place);
             outcome = AGAIN;
         } else {

@@ -87,8 +87,8 @@ class TestNetworks:
 @pytest.mark.parametrize(
     ("switches", "faults", "said"),
     [
-        ("{kind: ovs, controller: p4runtime}", "[]", "p4runtime drives native switches (kind: native)"),
-        ("{controller: p4runtime}", "[]", "p4runtime drives native switches (kind: native)"),
+        ("{kind: ovs, controller: p4runtime}", "[]", "switches.controller: p4runtime drives "),
+        ("{controller: p4runtime}", "[]", "switches.controller: p4runtime drives "),
         (
             "{kind: native, controller: p4runtime}",
             "[{kind: swap-program, at: 1ms, select: s0, program: spray}]",

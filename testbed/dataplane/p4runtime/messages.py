@@ -1,16 +1,26 @@
 """Matches and actions: from P4Runtime's messages to what a switch's control plane takes, and back in canonical form."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from finsy.proto import p4r
 from grpc import StatusCode
 
+from testbed.dataplane import bmv2model
 from testbed.dataplane.native.control import ActionCall, FieldMatch
-from testbed.dataplane.p4runtime.refusal import Refusal, invalid
-from testbed.dataplane.p4runtime.schema import Action, Field
+from testbed.dataplane.p4runtime.refusal import Refusal, invalid, unsupported
+from testbed.dataplane.p4runtime.schema import Action, Field, Table
 from testbed.dataplane.p4runtime.values import number, shortest
 
 Match = tuple[FieldMatch | None, ...]  # None: whatever it is
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """An action of a table without action profile: its id, and what the switch is told."""
+
+    id: int
+    call: ActionCall
 
 
 def decode_match(fields: Sequence[Field], given: Iterable[p4r.FieldMatch], what: str) -> Match:
@@ -100,3 +110,30 @@ def encode_action(action: Action, call: ActionCall) -> p4r.Action:
     for each in action.parameters:
         message.params.add(param_id=each.id, value=shortest(arguments[each.own]))
     return message
+
+
+def told(table: Table, action: Direct) -> p4r.TableAction:
+    """As a client is told it."""
+    return p4r.TableAction(action=encode_action(table.actions[action.id], action.call))
+
+
+def written(table: Table, program: bmv2model.Program, action: int, data: Sequence[int]) -> Direct:
+    """An action that the program calls, by its number there."""
+    own = program.actions[action]
+    schema = next(each for each in table.actions.values() if each.name == own.name)
+    arguments = {name: value for (name, _), value in zip(own.parameters, data, strict=True)}
+    return Direct(schema.id, ActionCall(own.name, arguments))
+
+
+def is_asked(entry: p4r.TableEntry, asked: p4r.TableEntry) -> bool:
+    """Whether an entry is what a request filters by, whatever its match."""
+    if asked.HasField("action"):
+        if asked.action.WhichOneof("type") != "action":
+            raise unsupported("entries filtered by members or groups")
+        if entry.action.action.action_id != asked.action.action.action_id:
+            return False
+    return (
+        asked.priority in (0, entry.priority)
+        and asked.controller_metadata in (0, entry.controller_metadata)
+        and asked.metadata in (b"", entry.metadata)
+    )

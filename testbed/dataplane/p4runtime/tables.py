@@ -8,7 +8,17 @@ from grpc import StatusCode
 
 from testbed.dataplane import bmv2model
 from testbed.dataplane.native.control import ActionCall, Control, FieldMatch
-from testbed.dataplane.p4runtime.messages import Match, decode_action, decode_match, encode_action, encode_match
+from testbed.dataplane.p4runtime.defaults import DefaultStore
+from testbed.dataplane.p4runtime.messages import (
+    Direct,
+    Match,
+    decode_action,
+    decode_match,
+    encode_match,
+    is_asked,
+    told,
+    written,
+)
 from testbed.dataplane.p4runtime.profiles import OneShot, ProfileStore
 from testbed.dataplane.p4runtime.rates import check_rates, rates_of
 from testbed.dataplane.p4runtime.refusal import Refusal, invalid, missing, refusing, unsupported
@@ -17,14 +27,6 @@ from testbed.dataplane.p4runtime.undo import Undo
 
 Key = tuple[Match, int]  # and the priority
 _FRESH_NS = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Direct:
-    """An action of a table without action profile: its id, and what the switch is told."""
-
-    id: int
-    call: ActionCall
 
 
 @dataclass(slots=True)
@@ -57,15 +59,6 @@ class HeldEntry:
 
 
 @dataclass(slots=True)
-class _Default:
-    """The default entry; without `action` it is the program's."""
-
-    action: Direct | None = None
-    metadata: bytes = b""
-    controller_metadata: int = 0
-
-
-@dataclass(slots=True)
 class TableStore:
     """One table. `now_ns` of its methods is model time."""
 
@@ -74,11 +67,12 @@ class TableStore:
     control: Control
     profile: ProfileStore | None
     entries: dict[Key, Entry] = field(default_factory=dict)
-    _default: _Default = field(default_factory=_Default)
+    _default: DefaultStore = field(init=False)
     _masked: bool = False  # whether a prefix is a mask to the program
 
     def __post_init__(self) -> None:
         """What the program brings along."""
+        self._default = DefaultStore(self.schema, self.program, self.control)
         keys = zip(self.schema.fields, self.schema.program.keys, strict=True)
         self._masked = any(field.kind == "lpm" and key.match == "ternary" for field, key in keys)
         given = self.schema.program.entries or ()
@@ -88,7 +82,7 @@ class TableStore:
             key = match, top - each.priority if self.schema.ordered else 0
             if key in self.entries:
                 continue  # the first of two equal ones wins
-            action = self._written(each.action, each.data)
+            action = written(self.schema, self.program, each.action, each.data)
             handle = self.control.find(self.schema.name, self._own(match), top - each.priority)
             self.entries[key] = Entry(key, action, const=True, handle=handle)
 
@@ -104,18 +98,6 @@ class TableStore:
             for found, field, key in keys
         )
 
-    def _written(self, action: int, data: tuple[int, ...]) -> Direct:
-        """An action that the program calls."""
-        own = self.program.actions[action]
-        schema = next(each for each in self.schema.actions.values() if each.name == own.name)
-        arguments = {name: value for (name, _), value in zip(own.parameters, data, strict=True)}
-        return Direct(schema.id, ActionCall(own.name, arguments))
-
-    def _told(self, action: Direct | p4r.TableAction) -> p4r.TableAction:
-        if isinstance(action, Direct):
-            return p4r.TableAction(action=encode_action(self.schema.actions[action.id], action.call))
-        return action
-
     # Writing
 
     def write(self, kind: int, message: p4r.TableEntry, now_ns: int) -> Undo:
@@ -127,7 +109,7 @@ class TableStore:
         if message.HasField("meter_counter_data"):
             raise unsupported(f"{what}: counters by colour")
         if message.is_default_action:
-            return self._write_default(kind, message, what)
+            return self._default.write(kind, message, what)
         if not self.schema.fields:
             raise invalid(f"{what} has no key, and so no entries but the default one")
         key = self.key(message, what)
@@ -344,48 +326,6 @@ class TableStore:
         packets, size = self.control.entry_count(self.schema.name, entry.handle)
         return p4r.CounterData(packet_count=packets, byte_count=size)
 
-    # The default entry
-
-    def _write_default(self, kind: int, message: p4r.TableEntry, what: str) -> Undo:
-        if kind != p4r.Update.MODIFY:
-            raise invalid(f"{what}: the default entry is modified only")
-        if message.match or message.priority or message.idle_timeout_ns:
-            raise invalid(f"{what}: the default entry has no match, priority or timeout")
-        if self.profile is not None:
-            raise invalid(f"{what}: the default action of a table with an action profile is fixed")
-        if message.HasField("counter_data") or message.HasField("meter_config"):
-            raise unsupported(f"{what}: counters and meters of the default entry")
-        if self.schema.default_fixed:
-            raise Refusal(StatusCode.PERMISSION_DENIED, f"{what}: its default action is fixed by the program")
-        wanted = _Default()
-        if message.HasField("action"):
-            if message.action.WhichOneof("type") != "action":
-                raise invalid(f"{what}: an action is wanted")
-            call = decode_action(self.schema.actions, self.schema.default_actions, message.action.action, what)
-            action = Direct(message.action.action.action_id, call)
-            wanted = _Default(action, message.metadata, message.controller_metadata)
-        before = self._default
-        self._set_default(wanted)
-        return lambda: self._set_default(before)
-
-    def _set_default(self, default: _Default) -> None:
-        with refusing():
-            self.control.set_default(self.schema.name, default.action.call if default.action is not None else None)
-        self._default = default
-
-    def default(self, asked: p4r.TableEntry) -> Iterator[p4r.Entity]:
-        """The default entry, if there is one that the request asks for."""
-        action = self._default.action
-        initial = self.schema.program.default
-        if action is None and initial is not None:
-            action = self._written(*initial)
-        message = p4r.TableEntry(table_id=self.schema.id, is_default_action=True)
-        if action is not None:
-            message.action.CopyFrom(self._told(action))
-        message.metadata, message.controller_metadata = self._default.metadata, self._default.controller_metadata
-        if _wanted(message, asked):
-            yield p4r.Entity(table_entry=message)
-
     # Reading
 
     def read(self, asked: p4r.TableEntry, now_ns: int) -> Iterator[p4r.Entity]:
@@ -402,11 +342,11 @@ class TableStore:
         if asked.HasField("meter_counter_data"):
             raise unsupported(f"{what}: counters by colour")
         if asked.is_default_action:
-            yield from self.default(asked)
+            yield from self._default.read(asked)
             return
         for entry in self._asked(asked, what):
             message = self.message(entry)
-            if not _wanted(message, asked):
+            if not is_asked(message, asked):
                 continue
             if asked.HasField("counter_data") and (count := self._count(entry)) is not None:
                 message.counter_data.CopyFrom(count)
@@ -432,7 +372,7 @@ class TableStore:
         return p4r.TableEntry(
             table_id=self.schema.id,
             match=encode_match(self.schema.fields, match),
-            action=self._told(entry.action),
+            action=told(self.schema, entry.action) if isinstance(entry.action, Direct) else entry.action,
             priority=priority,
             metadata=entry.metadata,
             controller_metadata=entry.controller_metadata,
@@ -484,9 +424,7 @@ class TableStore:
             if not entry.const or self.schema.counter or entry.meter is not None:
                 kind = p4r.Update.MODIFY if entry.const else p4r.Update.INSERT
                 yield p4r.Update(type=kind, entity=p4r.Entity(table_entry=message))
-        if self._default.action is not None:
-            for entity in self.default(p4r.TableEntry()):
-                yield p4r.Update(type=p4r.Update.MODIFY, entity=entity)
+        yield from self._default.state()
 
     def held(self) -> Iterator[HeldEntry]:
         """All entries with what they do; members and groups of profiles are left out."""
@@ -505,14 +443,14 @@ class TableStore:
 
     def idle(self, now_ns: int) -> list[p4r.TableEntry]:
         """Look at all counts; the entries that were not hit as long as their timeout, and told of as long ago."""
-        told = []
+        idle = []
         for entry in self.entries.values():
             self._look(entry, now_ns)
             since_ns = max(entry.hit_ns, entry.told_ns)
             if entry.idle_timeout_ns and now_ns - since_ns >= entry.idle_timeout_ns:
                 entry.told_ns = now_ns
-                told.append(self.message(entry))
-        return told
+                idle.append(self.message(entry))
+        return idle
 
     def _look(self, entry: Entry, now_ns: int) -> None:
         packets, _ = self.control.entry_count(self.schema.name, entry.handle)
@@ -523,20 +461,6 @@ class TableStore:
 def check_count(data: p4r.CounterData, what: str) -> None:
     if data.packet_count < 0 or data.byte_count < 0:
         raise invalid(f"{what}: a count is not negative")
-
-
-def _wanted(message: p4r.TableEntry, asked: p4r.TableEntry) -> bool:
-    """Whether an entry is what a request filters by."""
-    if asked.HasField("action"):
-        if asked.action.WhichOneof("type") != "action":
-            raise unsupported("entries filtered by members or groups")
-        if message.action.action.action_id != asked.action.action.action_id:
-            return False
-    return (
-        asked.priority in (0, message.priority)
-        and asked.controller_metadata in (0, message.controller_metadata)
-        and asked.metadata in (b"", message.metadata)
-    )
 
 
 def _match_of(key: bmv2model.EntryKey, field: Field) -> FieldMatch | None:

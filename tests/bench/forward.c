@@ -59,7 +59,7 @@ EXPORTED struct chain *chain_new(const struct p4_program *program, uint32_t swit
 
 EXPORTED struct p4_instance *chain_instance(struct chain *chain, uint32_t number)
 {
-    return chain->fabric->switches[number]->instance;
+    return chain->fabric->switches[number]->now->instance;
 }
 
 EXPORTED void chain_free(struct chain *chain)

@@ -103,67 +103,103 @@ static void take_away(struct eventq_heap *heap, size_t hole)
         sink(heap, hole, last);
 }
 
+static struct eventq_entry *front(struct eventq_heap *heap, unsigned place)
+{
+    return &heap->front[(heap->first + place) % EVENTQ_FRONT];
+}
+
+/* Put an entry among the first, which are fewer than EVENTQ_FRONT. */
+static inline void put_in_front(struct eventq_heap *heap, struct eventq_entry entry)
+{
+    unsigned place = heap->fronts++;
+    for (; place > 0 && before(&entry, front(heap, place - 1)); place--)
+        *front(heap, place) = *front(heap, place - 1);
+    *front(heap, place) = entry;
+}
+
+/* Have the first of the heap in front, and nobody in its place. */
+static void refill(struct eventq_heap *heap)
+{
+    heap->vacant = false;
+    put_in_front(heap, heap->entries[0]);
+    take_away(heap, 0);
+}
+
 void eventq_schedule(struct eventq *queue, struct event *event, int64_t at_ns)
 {
     struct eventq_heap *heap = event->inward ? &queue->inward : &queue->outward;
     struct eventq_entry entry = {at_ns, queue->scheduled++, event};
-    if (heap->vacant) {
+    assert(heap->fronts + heap->count < queue->attached);
+    if (heap->vacant && before(&heap->entries[0], &entry)) {
         heap->vacant = false;
+        put_in_front(heap, heap->entries[0]);
         sink(heap, 0, entry);
         return;
     }
-    assert(heap->count < queue->attached);
-    rise(heap, heap->count++, entry);
+    if (heap->vacant)
+        refill(heap);
+    if (heap->fronts == EVENTQ_FRONT && before(&entry, front(heap, EVENTQ_FRONT - 1))) {
+        rise(heap, heap->count++, *front(heap, EVENTQ_FRONT - 1));
+        heap->fronts--;
+    }
+    if (heap->fronts < EVENTQ_FRONT && before(&entry, &heap->entries[0]))
+        put_in_front(heap, entry);
+    else
+        rise(heap, heap->count++, entry);
 }
 
 void eventq_cancel(struct eventq *queue, const struct event *event)
 {
     struct eventq_heap *heap = event->inward ? &queue->inward : &queue->outward;
-    size_t place = heap->vacant; /* what is being fired is not scheduled */
-    while (place < heap->count && heap->entries[place].event != event)
+    unsigned place = 0;
+    if (heap->vacant)
+        refill(heap);
+    while (place < heap->fronts && front(heap, place)->event != event)
         place++;
-    assert(place < heap->count);
-    take_away(heap, place);
+    if (place < heap->fronts) {
+        for (heap->fronts--; place < heap->fronts; place++)
+            *front(heap, place) = *front(heap, place + 1);
+        if (!heap->fronts && heap->count)
+            refill(heap);
+        return;
+    }
+    size_t hole = 0;
+    while (hole < heap->count && heap->entries[hole].event != event)
+        hole++;
+    assert(hole < heap->count);
+    take_away(heap, hole);
 }
 
-/* The heap that holds the next event, or NULL. */
-static struct eventq_heap *next_heap(struct eventq *queue)
+static const struct eventq_entry *first_of(const struct eventq_heap *heap)
 {
-    struct eventq_heap *outward = &queue->outward, *inward = &queue->inward;
-    if (!inward->count)
-        return outward->count ? outward : NULL;
-    return outward->count && before(&outward->entries[0], &inward->entries[0]) ? outward : inward;
-}
-
-static int64_t first_ns(const struct eventq_heap *heap)
-{
-    return heap->count ? heap->entries[0].at_ns : EVENTQ_NEVER;
+    return heap->fronts ? &heap->front[heap->first] : heap->count ? heap->entries : &nothing;
 }
 
 int64_t eventq_next_ns(const struct eventq *queue)
 {
-    int64_t outward_ns = first_ns(&queue->outward), inward_ns = first_ns(&queue->inward);
+    int64_t outward_ns = first_of(&queue->outward)->at_ns, inward_ns = first_of(&queue->inward)->at_ns;
     return outward_ns < inward_ns ? outward_ns : inward_ns;
 }
 
 int64_t eventq_wake_ns(const struct eventq *queue)
 {
-    return first_ns(&queue->outward);
+    return first_of(&queue->outward)->at_ns;
 }
 
 size_t eventq_run(struct eventq *queue, int64_t until_ns, size_t limit)
 {
     size_t fired = 0;
-    for (struct eventq_heap *heap; fired < limit && (heap = next_heap(queue)); fired++) {
-        if (heap->entries[0].at_ns > until_ns)
+    for (; fired < limit; fired++) {
+        struct eventq_heap *outward = &queue->outward, *inward = &queue->inward;
+        struct eventq_heap *heap = before(first_of(outward), first_of(inward)) ? outward : inward;
+        struct eventq_entry next = *first_of(heap);
+        if (next.at_ns > until_ns || !next.event)
             break;
-        struct eventq_entry next = heap->entries[0];
-        heap->vacant = true;
+        heap->first = (heap->first + 1) % EVENTQ_FRONT;
+        heap->vacant = !--heap->fronts && heap->count;
         next.event->fire(next.event, next.at_ns);
-        if (heap->vacant) {
-            heap->vacant = false;
-            take_away(heap, 0);
-        }
+        if (heap->vacant)
+            refill(heap);
     }
     return fired;
 }

@@ -26,11 +26,16 @@ struct eventq_entry {
     struct event *event;
 };
 
+#define EVENTQ_FRONT 64 /* a power of two */
+
+/* The earliest few are a ring in their order, all others a heap: what few links bring about, in turn, is no work to order. */
 struct eventq_heap {
+    struct eventq_entry front[EVENTQ_FRONT];
+    unsigned first, fronts; /* no fronts: the heap is empty too, or ... */
+    bool vacant; /* ... its first belongs there, and leaves its place to what is scheduled next */
     struct eventq_entry *entries; /* 4-ary, smallest (at_ns, order) first */
     size_t count;
     size_t capacity;
-    bool vacant; /* the first is being fired, and its place is for what that schedules */
 };
 
 struct eventq {

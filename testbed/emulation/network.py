@@ -25,6 +25,7 @@ from testbed.emulation.links import LinkCounters, LinkDriver
 from testbed.emulation.mininet_network import PlannedMininet
 from testbed.emulation.programs import CompiledProgram, compile_programs
 from testbed.emulation.state import RunState
+from testbed.emulation.sums import check_ways
 from testbed.emulation.switches import OpenVSwitch
 from testbed.emulation.tc import TcDriver
 from testbed.errors import RunFailed, TestbedError, UsageError
@@ -176,6 +177,8 @@ class EmulatedNetwork:
         with self._step("read_back_s", "reading everything back"):
             if self._openvswitch is not None:
                 self.mismatches += self._openvswitch.missing_ports(self.plan)
+            if any(job.aggregation for job in self.plan.jobs):
+                check_ways(self.plan, self._in_fabric.client.entries())
             self.mismatches += self.read_back()
 
     def stop(self) -> list[str]:

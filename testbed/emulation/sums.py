@@ -1,14 +1,16 @@
 """The jobs that a fabric's switches add up for: what their plan has at each switch, and how far they have come."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, Self
 
 from testbed.dataplane.aggregation import Adder, Contributor, JobHere, Switch
 from testbed.dataplane.native.control import ControlError
-from testbed.plan.model import Aggregation
+from testbed.errors import RunFailed
+from testbed.plan.model import Aggregation, Entry, Plan
 from testbed.plan.serial import aggregation
 
 ALONE = "job"  # what the job of a spec without `jobs` is called
@@ -84,6 +86,37 @@ class SumsHere:
                 who = ", ".join(here.job.ranks.get(node := children[i].node, f"switch {node}") for i in missing)
                 more = f" and {len(slots) - 1} more" if len(slots) > 1 else ""
                 yield f"at {switch} {slots[0]}{more} of {here.job.name} lack the contribution of {who}"
+
+
+def check_ways(plan: Plan, entries: Mapping[str, Collection[Entry]]) -> None:
+    """Follow what switches forward by from every worker to the switch that takes its contributions in.
+
+    Raises RunFailed, naming the worker and the switch, where they lead elsewhere: the worker is outside its job's tree.
+    """
+    for job in plan.jobs:
+        tree = job.aggregation
+        for rank, host in enumerate(job.placement if tree else ()):
+            assert tree is not None
+            end, _ = tree.place_of(host)
+            here, links = plan.graph.edge_switch(host), plan.graph.links_from
+            while here != end:
+                port = _port_to(tree.address.ip, entries.get(here, ()))
+                if port != tree.ways[here]:
+                    way = "has no route" if port is None else f"sends by port {port}"
+                    told = (
+                        f"{job.called(rank)} on {host} is outside the tree of sums: {here} {way} to {tree.address.ip}"
+                    )
+                    raise RunFailed(told, hint=f"{end} sums up for it, by port {tree.ways[here]} of {here}")
+                here = next(link.target for link in links(here) if link.source_port == port)
+
+
+def _port_to(ip: str, entries: Iterable[Entry]) -> int | None:
+    """The one port by which the longest prefix of an address leads; None: there is none, or a choice."""
+    address = IPv4Address(ip)
+    networks = {entry.prefix: IPv4Network(entry.prefix) for entry in entries if "/" in entry.prefix}
+    fit = [entry for entry in entries if entry.prefix in networks and address in networks[entry.prefix]]
+    best = max(fit, key=lambda entry: networks[entry.prefix].prefixlen, default=None)
+    return best.ports[0] if best is not None and len(best.ports) == 1 else None
 
 
 def _part(tree: Aggregation, name: str) -> JobHere:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli import runs
 from tests.cli.runs import Run
@@ -94,3 +95,26 @@ def test_a_swapped_program_goes_on_adding_up_or_is_refused(tmp_path: Path) -> No
     with Run(tmp_path / "refused", **runs.merged(SUMS, changes)) as run:
         assert run.end() == 1
     assert "switch s0 is to add up for job, and its program does not" in run.result["failure"]
+
+
+def test_the_experiment_in_short(tmp_path: Path) -> None:
+    """Eight ranks and 256 KiB: the ring takes at least 7/4 of the time, and its hosts send so many times the bytes."""
+    spec = yaml.safe_load((Path(__file__).parents[2] / "experiments" / "aggregation.yaml").read_text())
+    spec["sweep"] = {"transport.kind": ["roce", "aggregation"]}
+    spec["workload"] |= {"size": "256KiB", "iterations": 3}
+    spec["expect"] = [
+        {
+            "metric": "cct_ns.mean",
+            "of": {"transport.kind": "aggregation"},
+            "to": {"transport.kind": "roce"},
+            "at_most": 0.7,
+        }
+    ]
+    with Run(tmp_path, **{**dict.fromkeys(runs.SMALL), **spec}) as run:
+        assert run.end() in (0, 4), run.stderr
+    ring, sums = (runs.result_in(run.directory / f"{number:03d}-repeat0") for number in (0, 1))
+    assert (ring["transport"], sums["transport"]) == ("roce", "aggregation")
+    assert [ring["wrong"], sums["wrong"], runs.balance(ring), runs.balance(sums)] == [0, 0, 0, 0]
+    assert sums["cct_ns"]["mean"] < 0.7 * ring["cct_ns"]["mean"]
+    # Besides the chunks there are the exponents of floats, in packets of 62 bytes with FCS.
+    assert 1.5 < ring["bytes_on_wire"] / sums["bytes_on_wire"] < 1.75

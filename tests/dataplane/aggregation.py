@@ -46,6 +46,7 @@ class Job:
     values: int = 32
     index: int | None = None  # at the parent; None: the root
     up_port: int = 0
+    shift: int | None = None  # of the unit that averages; None: the program adds up
 
 
 def configure(switch: Exchange, job: Job) -> None:
@@ -58,12 +59,35 @@ def configure(switch: Exchange, job: Job) -> None:
         "values": job.values,
         "group": group,
     }
-    address = AGGREGATOR + job.number
-    call = ActionCall("aggregate_root", arguments)
+    address, does = AGGREGATOR + job.number, "aggregate"
+    if job.shift is not None:
+        arguments["shift"], does = job.shift, "average"
+    call = ActionCall(f"{does}_root", arguments)
     if job.index is not None:
-        call = ActionCall("aggregate_leaf", {**arguments, "index": job.index})
+        call = ActionCall(f"{does}_leaf", {**arguments, "index": job.index})
         control.insert("routes", [FieldMatch(address, prefix=32)], ActionCall("to_port", {"port": job.up_port}))
     control.insert("jobs", [FieldMatch(address)], call)
+    _add_children(switch, job)
+
+
+def configure_best_effort(switch: Exchange, job: Job, pool: int, server_port: int, server: int) -> None:
+    arguments = {
+        "number": job.number,
+        "children": len(job.children),
+        "slots": job.slots,
+        "values": job.values,
+        "group": MULTICAST + job.number,
+        "aggregators": pool,
+        "server": server,
+        "server_mac": mac(server),
+    }
+    switch.control.insert("jobs", [FieldMatch(AGGREGATOR + job.number)], ActionCall("aggregate_besteffort", arguments))
+    switch.control.insert("routes", [FieldMatch(server, prefix=32)], ActionCall("to_port", {"port": server_port}))
+    _add_children(switch, job)
+
+
+def _add_children(switch: Exchange, job: Job) -> None:
+    control, group, address = switch.control, MULTICAST + job.number, AGGREGATOR + job.number
     switch.set_group(group, [(port, child) for child, (port, _) in enumerate(job.children, 1)])
     for child, (_, at) in enumerate(job.children, 1):
         arguments = {

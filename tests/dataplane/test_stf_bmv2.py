@@ -19,7 +19,8 @@ PROGRAMS = {
     "oracle": ORACLE,
     "features": [path.with_suffix(".p4") for path in FEATURES if path.stem not in UNLIKE],
     "shipped": [
-        shared_folder("p4") / f"{name}.p4" for name in ("aggregate", "aggregate_tree", "l3_ecmp", "spray")
+        shared_folder("p4") / f"{name}.p4"
+        for name in ("aggregate", "aggregate_optical", "aggregate_tree", "l3_ecmp", "spray")
     ],  # the others set queue depths
 }
 

@@ -1,19 +1,25 @@
-"""The P4Runtime client that installs the plan's routes on native switches, as `ecmp.py` does over OpenFlow.
+"""The P4Runtime client that installs the plan's routes on switches, as `ecmp.py` does over OpenFlow.
 
 `python p4runtime.py --plan plan.json --control SOCKET --port 9559`, a process of its own. For each switch it is a
 client with the election id 1, so that any other client may take over. While it is primary it fills the tables of
 p4/include/routing.p4 (`routes`, `members`, and `salts` where the program hashes), each change as one atomic batch, and
-again when the switch tells that a cable was cut or mended. What it does not do: compute a route, or set a program.
+again when the switch tells that a cable was cut or mended. What it does not do: compute a route.
+
+Native switches are all at that port, run their programs already, and tell of cables. With `--switches FILE` they are
+bmv2's: each at an address of its own, given its program first; the run tells of cables, changes come one by one since
+that is what bmv2 takes, and what entries counted is read back. FILE: {name: {"address", "p4info", "config"}}.
 """
 
 import argparse
 import asyncio
 import ipaddress
+import json
 import logging
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -33,6 +39,16 @@ _HOUR_S = 3600.0
 _CALL_S = 30.0
 _RETRY_S = 0.25
 _log = logging.getLogger("p4runtime")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a switch is. `p4info` and `config`: the program that it is given; None: it has one."""
+
+    address: str
+    p4info: Path | None = None
+    config: Path | None = None
+
 
 Key = tuple[str, tuple[int, ...]]  # a table, and what its fields are; of a prefix: address, length
 Call = tuple[str, tuple[int, ...]]  # an action, and its arguments
@@ -73,6 +89,10 @@ class Program:
         entry.action.action.CopyFrom(self._call(table, ("salted", (salt,))))
         return [p4r.Update(type=p4r.Update.MODIFY, entity=p4r.Entity(table_entry=entry))]
 
+    def drops(self, action: p4r.Action) -> bool:
+        """Whether an action is the one of routes that drop."""
+        return _short(self._actions[action.action_id].preamble.name) == "drop"
+
     def _call(self, table: p4i.Table, call: Call) -> p4r.Action:
         name, arguments = call
         own = next(
@@ -87,12 +107,13 @@ class Program:
 class Switch:
     """One switch: its stream, and what is installed on it."""
 
-    def __init__(self, app: "App", name: str, dpid: int, stub: p4r_grpc.P4RuntimeStub) -> None:
+    def __init__(self, app: "App", name: str, dpid: int, target: Target) -> None:
         self.name = name
         self.confirmed = False
         self._app = app
         self._dpid = dpid
-        self._stub = stub
+        self._target = target
+        self._stub = p4r_grpc.P4RuntimeStub(app.channel(target.address))
         self._election = p4r.Uint128(low=ELECTION_ID)
         self._program: Program | None = None
         self._installed: dict[Key, Call] = {}
@@ -133,14 +154,60 @@ class Switch:
             _log.info("%s: another client drives it", self.name)
             self._program, self.confirmed = None, False
             return
+        self._program = Program(await self._given() or await self._found())
+        self._installed, self._groups = {}, {}
+        await self._write([*await self._left_over(), *self._program.salt(self._app.routes.salts[self.name])])
+        await self.install()
+
+    async def _found(self) -> p4i.P4Info:
+        """What the switch runs."""
         request = p4r.GetForwardingPipelineConfigRequest(
             device_id=self._dpid, response_type=p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE
         )
         response = await self._stub.GetForwardingPipelineConfig(request, timeout=_CALL_S)
-        self._program = Program(response.config.p4info)
-        self._installed, self._groups = {}, {}
-        await self._write([*await self._left_over(), *self._program.salt(self._app.routes.salts[self.name])])
-        await self.install()
+        return response.config.p4info
+
+    async def _given(self) -> p4i.P4Info | None:
+        """What the switch is to run, once it does; None: its program is not ours to set."""
+        if self._target.p4info is None or self._target.config is None:
+            return None
+        config = p4r.ForwardingPipelineConfig(p4_device_config=self._target.config.read_bytes())
+        config.p4info.ParseFromString(self._target.p4info.read_bytes())
+        request = p4r.SetForwardingPipelineConfigRequest(
+            device_id=self._dpid,
+            election_id=self._election,
+            action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
+            config=config,
+        )
+        await self._stub.SetForwardingPipelineConfig(request, timeout=_CALL_S)
+        return config.p4info
+
+    async def counters(self) -> list[dict[str, Any]]:
+        """What each route counted."""
+        if self._program is None:
+            return []
+        table = self._program.tables[ROUTES]
+        entry = p4r.TableEntry(table_id=table.preamble.id, counter_data=p4r.CounterData())
+        request = p4r.ReadRequest(device_id=self._dpid, entities=[p4r.Entity(table_entry=entry)])
+        rows = []
+        async for response in self._stub.Read(request, timeout=_CALL_S):
+            for found in (entity.table_entry for entity in response.entities):
+                lpm = found.match[0].lpm if found.match else None
+                address = int.from_bytes(lpm.value, "big") if lpm else 0
+                prefix = f"{ipaddress.IPv4Address(address)}/{lpm.prefix_len if lpm else 0}"
+                count = found.counter_data
+                dropped = count.packet_count if self._program.drops(found.action.action) else 0
+                rows.append(
+                    {
+                        "switch": self.name,
+                        "kind": "flow",
+                        "name": prefix,
+                        "packets": count.packet_count,
+                        "bytes": count.byte_count,
+                        "dropped": dropped,
+                    }
+                )
+        return rows
 
     async def _left_over(self) -> list[p4r.Update]:
         """What takes the entries of an earlier client away."""
@@ -193,9 +260,11 @@ class Switch:
 
     async def _write(self, updates: list[p4r.Update]) -> None:
         if updates:
-            atomic = p4r.WriteRequest.DATAPLANE_ATOMIC
+            atomicity = (
+                p4r.WriteRequest.DATAPLANE_ATOMIC if self._target.config is None else p4r.WriteRequest.CONTINUE_ON_ERROR
+            )
             request = p4r.WriteRequest(
-                device_id=self._dpid, election_id=self._election, updates=updates, atomicity=atomic
+                device_id=self._dpid, election_id=self._election, updates=updates, atomicity=atomicity
             )
             await self._stub.Write(request, timeout=_CALL_S)
 
@@ -203,20 +272,41 @@ class Switch:
 class App:
     """All switches of a plan."""
 
-    def __init__(self, routes: Routes, address: str, report: Callable[..., None]) -> None:
+    def __init__(self, routes: Routes, targets: Mapping[str, Target], report: Callable[..., None]) -> None:
         self.routes = routes
         self.report = report
         self.down: set[int] = set()  # cables: those with a dark end, as the two ends tell of it one after the other
         self._dark: set[tuple[str, int]] = set()
-        self._address = address
+        self._targets = targets
+        self._channels: dict[str, grpc.aio.Channel] = {}
         self._switches: list[Switch] = []
+        self.loop = asyncio.new_event_loop()
 
-    async def run(self) -> None:
+    def channel(self, address: str) -> grpc.aio.Channel:
+        """The one connection to an address."""
         options = [("grpc.max_receive_message_length", -1), ("grpc.max_metadata_size", 1 << 20)]
-        async with grpc.aio.insecure_channel(self._address, options=options) as channel:
-            stub = p4r_grpc.P4RuntimeStub(channel)
-            self._switches = [Switch(self, name, dpid, stub) for dpid, name in self.routes.names.items()]
-            await asyncio.gather(*(switch.run() for switch in self._switches))
+        if address not in self._channels:
+            self._channels[address] = grpc.aio.insecure_channel(address, options=options)
+        return self._channels[address]
+
+    def run(self) -> None:
+        """Drive all switches, in this thread, until the process ends."""
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_until_complete(self._drive())
+
+    async def _drive(self) -> None:
+        self._switches = [Switch(self, name, dpid, self._targets[name]) for dpid, name in self.routes.names.items()]
+        await asyncio.gather(*(switch.run() for switch in self._switches))
+
+    async def counters(self) -> list[dict[str, Any]]:
+        """What the routes of switches counted that the run does not count itself."""
+        asked = [switch.counters() for switch in self._switches if self._targets[switch.name].config]
+        return [row for rows in await asyncio.gather(*asked) for row in rows]
+
+    async def cable_changed(self, cable: int, up: bool) -> None:
+        """Of a cable whose ends do not tell."""
+        for name, port in self.routes.ends(cable):
+            await self.port_changed(name, port, up)
 
     def tell_if_installed(self) -> None:
         if all(switch.confirmed for switch in self._switches):
@@ -242,6 +332,7 @@ def main() -> None:
     parser.add_argument("--plan", type=Path, required=True)
     parser.add_argument("--control", type=Path, required=True)
     parser.add_argument("--port", type=int, default=9559)
+    parser.add_argument("--switches", type=Path)
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     channel = Channel.connect(options.control, "controller", name="controller")
@@ -254,25 +345,35 @@ def main() -> None:
     def report(what: str, **fields: Any) -> None:
         send({"event": what, **fields})
 
-    app = App(Routes.read(options.plan), f"127.0.0.1:{options.port}", report)
+    routes = Routes.read(options.plan)
+    targets = {name: Target(f"127.0.0.1:{options.port}") for name in routes.names.values()}
+    if options.switches is not None:
+        for name, told in json.loads(options.switches.read_text()).items():
+            targets[name] = Target(told["address"], Path(told["p4info"]), Path(told["config"]))
+    app = App(routes, targets, report)
     report("listening", package="P4Runtime", port=options.port)
-    threading.Thread(target=lambda: asyncio.run(app.run()), daemon=True).start()
+    threading.Thread(target=app.run, daemon=True).start()
     try:
-        _serve(channel, send)
+        _serve(app, channel, send)
     except ChannelClosed:
         _log.info("the run is gone: ending")
     os._exit(0)
 
 
-def _serve(channel: Channel, send: Callable[[Mapping[str, Any]], None]) -> None:
+def _serve(app: App, channel: Channel, send: Callable[[Mapping[str, Any]], None]) -> None:
     while True:
         try:
             request = channel.receive(_HOUR_S)
         except ChannelTimeout:
             continue
         match request.get("op"):
-            case "counters":  # native switches are counted where they are
-                send({"id": request["id"], "rows": []})
+            case "counters":
+                rows = asyncio.run_coroutine_threadsafe(app.counters(), app.loop).result(_CALL_S)
+                send({"id": request["id"], "rows": rows})
+            case "cable":
+                change = app.cable_changed(request["cable"], request["up"])
+                asyncio.run_coroutine_threadsafe(change, app.loop).result(_CALL_S)
+                send({"id": request["id"]})
             case "quit":
                 send({"id": request["id"]})
                 return

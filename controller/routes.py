@@ -47,6 +47,10 @@ class Routes:
         """The switch-to-switch cable at a port, or None."""
         return self._cables.get((switch, port))
 
+    def ends(self, cable):
+        """The switches and ports that a switch-to-switch cable joins."""
+        return [end for end, joined in self._cables.items() if joined == cable]
+
     def foresaw(self, down):
         """Whether the plan has entries for just these cables being down."""
         return not down or frozenset(down) in self._alternates

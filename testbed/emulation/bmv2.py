@@ -28,10 +28,11 @@ from testbed.emulation.state import RunState
 from testbed.errors import MachineLacks, RunFailed
 from testbed.plan.model import Plan
 from testbed.routing.model import Entry
+from testbed.topology.graph import Graph
 
 PROGRAM = "simple_switch"
-_FIRST_PORT = 9090  # what simple_switch listens at by itself; the namespace is the run's own
-_START_S = 30.0
+FIRST_PORT = 9090  # what simple_switch listens at by itself; the namespace is the run's own
+START_S = 30.0
 _CONNECT_S = 10.0
 _LISTENING = "0A"  # /proc/net/tcp: TCP_LISTEN
 _MOST_COUNTED = 256  # elements of a counter that are read: each is a call
@@ -74,8 +75,8 @@ class Bmv2Switches:
         for number, (name, switch) in enumerate(asked.items()):
             self._children.append(self._spawn(number, name, programs[switch.program].json))
         for number, ((name, switch), child) in enumerate(zip(asked.items(), self._children, strict=True)):
-            port = _FIRST_PORT + number
-            child.wait_until(partial(owns_listener, child.pid, port), "its Thrift server", _START_S)
+            port = FIRST_PORT + number
+            child.wait_until(partial(owns_listener, child.pid, port), "its Thrift server", START_S)
             made = self._connected(name, port, programs[switch.program])
             self._switches[name] = made
             made.bmv2.open_queues()
@@ -110,20 +111,15 @@ class Bmv2Switches:
         )
 
     def _spawn(self, number: int, name: str, program: Path) -> processes.Child:
-        ports = [
-            word
-            for link in self._plan.graph.links_from(name)
-            for word in ("-i", f"{link.source_port}@{links.interface(name, link.source_port)}")
-        ]
         return processes.start(
             self._state,
             f"{PROGRAM} {name}",
             [
                 PROGRAM,
                 "--device-id", str(number),
-                "--thrift-port", str(_FIRST_PORT + number),
+                "--thrift-port", str(FIRST_PORT + number),
                 "--notifications-addr", f"ipc://{self._folder}/{name}.ipc",
-                *ports,
+                *port_options(self._plan.graph, name),
                 str(program),
             ],
             self._logs / f"{name}.log",
@@ -151,6 +147,15 @@ class Bmv2Switches:
     def _ends(self, cable: int) -> tuple[str, str]:
         link = self._plan.graph.links[2 * cable]
         return link.source, link.target
+
+
+def port_options(graph: Graph, switch: str) -> list[str]:
+    """Which interface is which port of a switch, as bmv2's targets are told."""
+    return [
+        word
+        for link in graph.links_from(switch)
+        for word in ("-i", f"{link.source_port}@{links.interface(switch, link.source_port)}")
+    ]
 
 
 def owns_listener(pid: int, port: int) -> bool:

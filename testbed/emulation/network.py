@@ -16,6 +16,7 @@ from types import TracebackType
 
 from testbed.emulation import interfaces, namespaces, processes, scheduling
 from testbed.emulation.bmv2 import Bmv2Switches
+from testbed.emulation.bmv2_grpc import Bmv2GrpcSwitches
 from testbed.emulation.descriptors import closing_side_by_side
 from testbed.emulation.drops import host_drops as drops_at_hosts
 from testbed.emulation.drops import packet_socket_drops
@@ -77,9 +78,9 @@ class EmulatedNetwork:
         self._plan_file = state.directory / "plan.json"
         self._app = plan.switching.controller if controller else None
         self._openvswitch = OpenVSwitch(state, logs, self.outer, plan.datapath) if plan.datapath else None
-        self._bmv2 = (
-            Bmv2Switches(plan, state, logs, self.outer, self._plan_file) if plan.switching.kind == "bmv2" else None
-        )
+        bmv2, served = plan.switching.kind == "bmv2", self._app == P4RUNTIME
+        self._bmv2 = Bmv2Switches(plan, state, logs, self.outer, self._plan_file) if bmv2 and not served else None
+        self._bmv2_grpc = Bmv2GrpcSwitches(plan, state, logs, self.outer) if bmv2 and served else None
         self._tc = TcDriver(plan, self.outer)
         self._links: FabricDriver | None = None
         self._hub: Hub | None = None
@@ -144,7 +145,8 @@ class EmulatedNetwork:
         with self._step("daemons_s", "starting the controller, the fabric and Open vSwitch"):
             self._hub = Hub(self.state.directory / CONTROL)
             if self._app is not None:
-                self._controller = self._start_controller(self._app)
+                described = self._bmv2_grpc.describe(programs) if self._bmv2_grpc is not None else None
+                self._controller = self._start_controller(self._app, described)
             if "netcore" in self.plan.drivers:
                 listens = _CONTROLLER if self._app not in (None, P4RUNTIME) else None
                 serves = _P4RUNTIME if self._app == P4RUNTIME else None
@@ -169,6 +171,8 @@ class EmulatedNetwork:
                 self._openvswitch.add_bridges(self.plan, target)
             if self._bmv2 is not None:
                 self._bmv2.start(programs)
+            if self._bmv2_grpc is not None:
+                self._bmv2_grpc.start()
         with self._step("shaping_s", "shaping the links"):
             self._tc.configure()  # only now, as Open vSwitch clears the queueing disciplines of a port it takes in
         with self._step("flows_s", "installing the flows"):
@@ -197,7 +201,8 @@ class EmulatedNetwork:
             attempt("control channels", self._hub.close)
         attempt("controller", lambda: processes.stop_all([self._controller] if self._controller else [], leaving=True))
         attempt("Open vSwitch", self._openvswitch.stop if self._openvswitch is not None else lambda: None)
-        attempt("bmv2", self._bmv2.stop if self._bmv2 is not None else lambda: None)
+        for bmv2 in (self._bmv2, self._bmv2_grpc):
+            attempt("bmv2", bmv2.stop if bmv2 is not None else lambda: None)
         attempt("fabric", self._stop_fabric)
         attempt("processes left in the namespaces", self._end_strangers)
         attempt("namespaces", lambda: namespaces.delete(self.state.record.namespaces))
@@ -207,7 +212,7 @@ class EmulatedNetwork:
 
     def check(self) -> None:
         """Raise RunFailed if a switch that is a process has died."""
-        for switches in (self._openvswitch, self._bmv2):
+        for switches in (self._openvswitch, self._bmv2, self._bmv2_grpc):
             if switches is not None:
                 switches.check()
 
@@ -229,14 +234,12 @@ class EmulatedNetwork:
     def link_down(self, cable: int) -> None:
         """Cut a cable."""
         self._driver(cable).link_down(cable)
-        if self._bmv2 is not None:
-            self._bmv2.cable_changed(cable, up=False)
+        self._tell_bmv2(cable, up=False)
 
     def link_up(self, cable: int) -> None:
         """Mend a cable."""
         self._driver(cable).link_up(cable)
-        if self._bmv2 is not None:
-            self._bmv2.cable_changed(cable, up=True)
+        self._tell_bmv2(cable, up=True)
 
     def swap(
         self,
@@ -304,7 +307,7 @@ class EmulatedNetwork:
         drops |= self._tc.sender_drops()
         if self._links is not None:
             drops |= self._links.unmodelled_drops()
-        if self.plan.datapath == "user" or self._bmv2 is not None:
+        if self.plan.datapath == "user" or self.plan.switching.kind == "bmv2":
             drops |= packet_socket_drops(self.outer)
         for switch in self.switch_counters():
             if lost := switch.packets.get("dropped_memory"):
@@ -340,7 +343,16 @@ class EmulatedNetwork:
     def _driver(self, cable: int) -> LinkDriver:
         return self._tc if self.plan.drivers[cable] == "tc" else self._in_fabric
 
-    def _start_controller(self, app: str) -> processes.Child:
+    def _tell_bmv2(self, cable: int, *, up: bool) -> None:
+        """bmv2 does not see whether a cable is there: who fills its switches is told."""
+        if self._bmv2 is not None:
+            self._bmv2.cable_changed(cable, up=up)
+        if self._bmv2_grpc is not None and self._controller is not None:
+            channel = self._await_event(self._controller, "installed", _INSTALL_S)
+            channel.request({"op": "cable", "cable": cable, "up": up}, _INSTALL_S)
+
+    def _start_controller(self, app: str, switches: Path | None) -> processes.Child:
+        """switches: where they are, if each has an address of its own."""
         client = app == P4RUNTIME
         script, port = ("p4runtime.py", _P4RUNTIME[1]) if client else ("runner.py", _CONTROLLER[1])
         return processes.start(
@@ -352,6 +364,7 @@ class EmulatedNetwork:
                 "--plan", str(self._plan_file),
                 "--control", str(self.hub.path),
                 "--port", str(port),
+                *(("--switches", str(switches)) if switches is not None else ()),
             ],
             self._logs / "controller.log",
             namespace=self.outer,

@@ -92,7 +92,7 @@ def _fit_switches(findings: Findings) -> None:
         "ovs": _NATIVE_KEYS,
         "native": ("datapath",),
         "auto": ("datapath",),
-        "bmv2": ("datapath", "controller", *(key for key in WRITTEN.values() if key not in _PROGRAM_KEYS)),
+        "bmv2": ("datapath", *(key for key in WRITTEN.values() if key not in _PROGRAM_KEYS)),
     }
     for key in others.get(str(kind.value), ()):
         node = section.get(key)
@@ -101,7 +101,7 @@ def _fit_switches(findings: Findings) -> None:
         if kind.mark.replaced and not node.key_mark.replaced:
             findings.root.remove((*path, key))
             continue
-        wanted = "ovs" if key in ("datapath", "controller") else "native (or auto)"
+        wanted = "ovs" if key == "datapath" else "native (or auto)"
         suggestion = f"kind: {wanted.partition(' ')[0]}"
         findings.add((*path, key), f"goes with kind: {wanted}, and this is {kind.value}", suggestion, at_key=True)
         findings.drop((*path, key))

@@ -78,8 +78,11 @@ def check_switches(net: Network) -> None:
         selected.append(net.select_switches((*path, "select"), override.select))
         if not given(override) and not findings.incomplete(findings.place(path)[0]):
             findings.add(path, f"sets nothing: give it one of {', '.join(WRITTEN.values())}")
+    served = switches.kind == "bmv2" and switches.controller == P4RUNTIME
     for path, entry in entries:
         _check_entry(findings, path, entry)
+        if served and entry.entries is not None:
+            findings.add((*path, "entries"), f"with the controller {P4RUNTIME} entries of bmv2 are its clients' affair")
     undecided = switches.kind == "auto" and not any(given(e) for _, e in entries)
     runs_programs = switches.kind != "ovs" and not undecided
     if net.graph is not None and runs_programs and not findings.incomplete("switches"):
@@ -113,11 +116,15 @@ def _check_controller(switches: SwitchesSpec, findings: Findings) -> None:
         findings.add(
             (*_SECTION, "controller"), f"no controller is called {name!r}: {known}", closest(name, CONTROLLERS)
         )
-    if name == P4RUNTIME and switches.kind != "native" and not findings.incomplete("switches"):
+    if findings.incomplete("switches"):
+        return
+    if name == P4RUNTIME and switches.kind not in ("native", "bmv2"):
         findings.add(
             (*_SECTION, "controller"),
-            f"{P4RUNTIME} drives native switches (kind: native), and these are {switches.kind}",
+            f"{P4RUNTIME} drives switches of kind native or bmv2, and these are {switches.kind}",
         )
+    if name not in (None, P4RUNTIME) and switches.kind == "bmv2":
+        findings.add((*_SECTION, "controller"), f"bmv2 is driven by {P4RUNTIME}, or without a controller", P4RUNTIME)
 
 
 def _check_entry(findings: Findings, path: Path, entry: SwitchKeys) -> None:

@@ -26,7 +26,7 @@ switches:
     - {select: core, scheduler: {weighted: {3: 4}}}
     - {select: [e0_*, edge], program: p4/trim.p4, entries: trim, trim: 0}
 """
-NAMED = "aggregate, aggregate_tree, ecn_priority, gradient_drop, l3_ecmp, spray, trim"
+NAMED = "aggregate, aggregate_optical, aggregate_tree, ecn_priority, gradient_drop, l3_ecmp, spray, trim"
 
 CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is told), key, in the message, suggestion
     ("unknown key", "trim: 64B", "§trimm: 64B", "switches.trimm", "unknown key", "trim"),
@@ -240,7 +240,6 @@ def test_what_open_vswitch_does_not_have(tmp_path: Path, key: str) -> None:
     [
         ("scheduler: strict", "native (or auto)"),
         ("trim: 64B", "native (or auto)"),
-        ("controller: ecmp", "ovs"),
         ("datapath: user", "ovs"),
     ],
 )
@@ -249,6 +248,17 @@ def test_what_bmv2_does_not_have(tmp_path: Path, key: str, other: str) -> None:
     (found,) = mistakes(tmp_path, text)
     assert (found.line, found.column) == (3, 24)
     assert found.message == f"goes with kind: {other}, and this is bmv2"
+
+
+def test_bmv2_speaks_p4runtime_and_no_openflow(tmp_path: Path) -> None:
+    text = "name: n\ntopology: {kind: star, hosts: 2}\nswitches: {kind: bmv2, controller: %s}\n"
+    assert mistakes(tmp_path, text % "p4runtime") == ()
+    (found,) = mistakes(tmp_path, text % "ecmp")
+    assert (found.line, found.column) == (3, 36)
+    assert found.message == "bmv2 is driven by p4runtime, or without a controller"
+    (found,) = mistakes(tmp_path, text % "p4runtime, program: trim, entries: trim")
+    assert (found.line, found.column) == (3, 71)
+    assert found.message == "with the controller p4runtime entries of bmv2 are its clients' affair"
 
 
 def test_another_kind_from_the_command_line_or_a_sweep_leaves_the_files_keys_behind(tmp_path: Path) -> None:

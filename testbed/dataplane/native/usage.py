@@ -1,8 +1,8 @@
 """What a program needs of its headers and metadata, so that the generated code carries no more than that.
 
 Most headers are parsed, looked at, changed in a field or two, and sent on. Of such a header the fields in use are kept
-as native words, and all others stay where they are in the packet. Headers that a program adds or copies, elements of
-stacks, members of unions and headers with a varbit field are kept whole.
+as native words, and all others stay where they are in the packet. Headers that a program adds or copies, members of
+unions, headers with a varbit field, and elements of stacks that are told by more than their number are kept whole.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,6 +18,7 @@ _WAYS = (  # that a packet takes besides the one to a port
     "recirculate",
     "generate_digest",
 )
+_STACKS = ("header_stack", "stack_field")  # as a whole, and the last element
 _WRITTEN = {  # the argument that a primitive writes to
     "assign": 0,
     "set": 0,
@@ -63,7 +64,8 @@ def usage_of(program: Program) -> Usage:
         )
     )
     whole = {h.type.name for h in program.headers.values() if any(f.varbit for f in h.type.fields)}
-    whole |= {h.type.name for stack in program.stacks.values() for h in stack.headers}
+    stacks = {t.value if t.kind == "header_stack" else t.value[0] for t in terms if t.kind in _STACKS}
+    whole |= {h.type.name for name in stacks & program.stacks.keys() for h in program.stacks[name].headers}
     unions = (*program.unions.values(), *(u for s in program.union_stacks.values() for u in s.unions))
     whole |= {h.type.name for union in unions for _, h in union.members}
     whole |= {program.headers[t.value].type.name for t in terms if t.kind == "header" and t.value in program.headers}

@@ -4,6 +4,7 @@ It owns the network as a run does its own: the children die with it, and its end
 `testbed clean` can follow. The command that starts it waits until the network is up and then goes.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ from testbed.emulation.network import CONTROL, EmulatedNetwork, SetupTimes
 from testbed.emulation.state import ROOT, ProcessKey, RunState
 from testbed.errors import Interrupted, MachineLacks, RunFailed, TestbedError
 from testbed.plan.model import Plan
-from testbed.run.channel import Channel, Message
+from testbed.run.channel import Channel, ChannelClosed, ChannelTimeout, Message
 
 _TICK_S = 0.1
 _DOWN_S = 60.0
@@ -113,10 +114,7 @@ def _hold(plan: Plan, root: Path, report: int) -> int:
         times = network.start()
         tell(run_id=state.run_id, times=asdict(times))
         while True:
-            network.hub.accept(0.0)  # who asks for something, as `testbed p4 swap` does
-            for channel, messages in network.hub.wait(_TICK_S):
-                for message in messages if channel.hello["hello"] == _OPERATOR else ():
-                    _serve(network, channel, message)
+            _attend(network)
     except Interrupted:
         pass
     except TestbedError as error:
@@ -129,6 +127,16 @@ def _hold(plan: Plan, root: Path, report: int) -> int:
     else:
         state.remove()
     return status
+
+
+def _attend(network: EmulatedNetwork) -> None:
+    """Serve who asks for something, as `testbed p4 swap` does; one who goes before the answer does no harm."""
+    with contextlib.suppress(ChannelClosed, ChannelTimeout):  # who connects and says nothing
+        network.hub.accept(0.0)
+    for channel, messages in network.hub.wait(_TICK_S):
+        for message in messages if channel.hello["hello"] == _OPERATOR else ():
+            with contextlib.suppress(ChannelClosed):
+                _serve(network, channel, message)
 
 
 def _serve(network: EmulatedNetwork, channel: Channel, request: Message) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,8 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from testbed.emulation import keeper
+from testbed.emulation.network import CONTROL
 from testbed.emulation.state import RunState
 from testbed.errors import RunFailed
+from testbed.run.channel import Channel
 
 from .builders import small_plan
 from .traces import everything_of
@@ -62,6 +65,18 @@ def test_status_lists_it_and_down_ends_it(standing: RunState) -> None:
     assert (down.returncode, down.stderr) == (0, "")
     assert not standing.directory.exists()
     assert verb("down", "--run", standing.run_id).returncode == 2
+
+
+def test_who_asks_and_goes_away_leaves_the_network_up(standing: RunState) -> None:
+    control = standing.directory / CONTROL
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.connect(str(control))
+    channel = Channel.connect(control, role="operator")
+    channel.send({"op": "swap", "id": 1, "switch": "s0", "program": "spray", "entries": None, "keep": False})
+    channel.close()
+    with pytest.raises(RunFailed, match="s0 is a switch of kind ovs"):
+        keeper.swap_program(standing, "s0", "spray", None, keep=False)
+    assert standing.alive
 
 
 @pytest.mark.parametrize("child", ["fabric", "ovs-vswitchd"])

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
 from testbed.dataplane.programs import Facts
+from testbed.plan.failures import failing_sets
 from testbed.plan.model import Plan
 from testbed.plan.network import longest_queue_bytes
 from testbed.plan.timing import BITS_NS
@@ -15,7 +16,8 @@ _PAUSE_BYTES = 60 + WIRE_BYTES  # a pause frame is of the least size (IEEE 802.3
 
 def notes(plan: Plan, programs: Mapping[str, Facts]) -> list[str]:
     """One line each; `programs`: what the plan's switch programs do."""
-    return list(dict.fromkeys([*_of_programs(plan, programs), *_of_queues(plan), *_of_pauses(plan, programs)]))
+    parts = _of_programs(plan, programs), _of_queues(plan), _of_pauses(plan, programs), _of_sums(plan)
+    return list(dict.fromkeys(note for part in parts for note in part))
 
 
 def _of_programs(plan: Plan, programs: Mapping[str, Facts]) -> Iterator[str]:
@@ -67,6 +69,18 @@ def _of_pauses(plan: Plan, programs: Mapping[str, Facts]) -> Iterator[str]:
             f"{len(short)} switches may drop in spite of their pauses, for a headroom is less than what still arrives "
             f"after them (at {name} up to {format_bytes(needed)} a port, in all paused priorities)"
         )
+
+
+def _of_sums(plan: Plan) -> Iterator[str]:
+    trees = [job.aggregation for job in plan.jobs if job.aggregation]
+    if trees and any(link.parameters.corrupt for link in plan.graph.links):
+        yield "switches that add up check no payload: what `corrupt` damages goes into sums, which then are wrong"
+    out = {(link.source, link.source_port): link for link in plan.graph.links}
+    cut = {cable for cables in failing_sets(plan.graph, plan.spec.faults) for cable in cables}
+    for tree in trees:
+        for name, port in tree.ways.items():
+            if out[name, port].cable in cut:
+                yield f"sums go by {out[name, port].name}, which a fault cuts: their way does not change, and they wait"
 
 
 def _after_pause_bytes(plan: Plan, name: str) -> int:

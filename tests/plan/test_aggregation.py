@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from testbed.cli import execute
-from testbed.dataplane.programs import SumFacts
+from testbed.dataplane.programs import Facts, SumFacts
 from testbed.plan.aggregation import AggregationError, routes, tree_of, with_slots
 from testbed.plan.model import Address, Aggregation
+from testbed.plan.notes import notes
 from testbed.plan.serial import from_json, to_json
 from testbed.plan.sums import Packets, SumPaths
 from testbed.spec.model import LinkSpec, TopologySpec
@@ -225,3 +226,20 @@ def test_the_outline_tells_who_adds_up_what(tmp_path: Path, capsys: pytest.Captu
         ["leaf0", "h0,", "h1", "spine0"],
     ):
         assert row in rows
+
+
+def test_what_harms_sums_is_noted() -> None:
+    keys: dict[str, Any] = {
+        "topology": LEAF_SPINE,
+        "switches": {"kind": "native"},
+        "workers": {"count": 4},
+        "transport": {"kind": "aggregation"},
+        "workload": {"size": "1MiB"},
+    }
+    fault = {"kind": "link-down", "select": "leaf1-spine0", "at": "1ms"}
+    programs = {"aggregate_tree": Facts(takes_routes=True, hashes=True, sets_priority=False, sums=TREE)}
+    assert notes(planned(**keys), programs) == []
+    assert notes(planned(**keys, links=[{"corrupt": "1%"}], faults=[fault]), programs) == [
+        "switches that add up check no payload: what `corrupt` damages goes into sums, which then are wrong",
+        "sums go by leaf1>spine0, which a fault cuts: their way does not change, and they wait",
+    ]

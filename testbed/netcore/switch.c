@@ -7,9 +7,13 @@
 
 #define COUNT(of, packet, field, amount) LINK_COUNT(of, (packet)->flags, field, amount)
 
+/* What an instance says before it is in force is of no packet that came, and not said in the loop's thread. */
 static void on_log(void *self, const char *line)
 {
-    struct p4_switch *of = self;
+    const struct pipeline *pipeline = self;
+    struct p4_switch *of = pipeline->of;
+    if (!pipeline->in_force)
+        return;
     if (!records_keep(&of->messages, SWITCH_RECORDS, of->number, 0, line, strlen(line)))
         of->lost_messages++;
 }
@@ -31,10 +35,11 @@ static struct pipeline *pipeline_new(struct p4_switch *of, const struct p4_progr
     struct pipeline *pipeline = calloc(1, sizeof *pipeline);
     if (!pipeline)
         return NULL;
+    pipeline->of = of;
     pipeline->program = program;
     context_pool_init(&pipeline->contexts, program->context_bytes);
     pipeline->digest = malloc(program->digest_bytes + 1);
-    pipeline->instance = program->create(&(struct p4_host){.self = of, .log = on_log, .seed = seed});
+    pipeline->instance = program->create(&(struct p4_host){.self = pipeline, .log = on_log, .seed = seed});
     if (pipeline->digest && pipeline->instance)
         return pipeline;
     pipeline_free(pipeline);
@@ -99,6 +104,7 @@ bool switch_swap(struct p4_switch *of)
         return false;
     of->loaded->before = of->now;
     of->now = of->loaded;
+    of->now->in_force = true;
     of->loaded = NULL;
     retire(of->now);
     packet_pool_need(of->pool, of->now->program->headroom_bytes);

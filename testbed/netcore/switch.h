@@ -50,9 +50,11 @@ struct switch_port {
 /* A program's instance, with the contexts of the packets that it saw. */
 struct pipeline {
     struct context_pool contexts; /* first, so that a context leads to its pipeline */
+    struct p4_switch *of;
     const struct p4_program *program;
     struct p4_instance *instance;
     uint8_t *digest;              /* room for one */
+    bool in_force;                /* it is the switch's present one, or was */
     struct pipeline *before;      /* the one that it took the place of, while packets of that are in queues */
 };
 

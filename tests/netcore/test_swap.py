@@ -114,6 +114,15 @@ def test_a_program_may_be_loaded_in_vain(star: Star, table: ProgramTable, other:
     assert [by(each) for each in star.send(frame(What.UNICAST))] == ["fates"]
 
 
+def test_what_is_said_while_a_program_is_tried_out_is_of_no_packet(star: Star, table: ProgramTable) -> None:
+    star.fabric.load_program(star.switch, ctypes.addressof(table), 1)
+    star.fabric.probe_program(star.switch, 1, frame(What.LOG, 42))
+    assert star.fabric.messages(star.switch) == []
+    star.fabric.swap_program(star.switch)
+    star.send(frame(What.LOG, 43))
+    assert star.fabric.messages(star.switch) == ["argument 43"]
+
+
 def test_what_is_refused(star: Star, table: ProgramTable) -> None:
     with pytest.raises(RuntimeError, match="no program is loaded"):
         star.fabric.swap_program(star.switch)

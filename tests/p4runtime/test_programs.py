@@ -12,7 +12,7 @@ from testbed.dataplane.p4runtime.refusal import Refusal
 from testbed.dataplane.p4runtime.schema import Schema
 from testbed.dataplane.programs import program_in, shipped
 from tests.p4runtime.client import Client
-from tests.p4runtime.rig import DEVICE, Rig, compiled
+from tests.p4runtime.rig import DEVICE, Rig, compiled, config_of
 
 ORACLE = Path(__file__).parents[1] / "dataplane" / "oracle"
 OF_P4C = sorted(path for path in ORACLE.glob("*.json") if path.with_suffix(".p4info.txt").exists())
@@ -65,6 +65,53 @@ def test_a_client_sets_what_p4c_compiled() -> None:
         assert [rig.send(bytes.fromhex(frame)) for frame in came] == [[(1, bytes.fromhex(frame))] for frame in went]
         got = client.stub.GetForwardingPipelineConfig(p4r.GetForwardingPipelineConfigRequest(device_id=DEVICE))
         assert got.config == config
+
+
+PARTS = """\
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<4> a; bit<12> b; bit<9> c; bit<7> d; bit<8> note; }
+struct pair_t { @match(ternary) bit<4> a; @match(exact) bit<12> b; @match(lpm) bit<9> c; }
+struct H { h_t h; }
+struct M { }
+parser Prs(packet_in pk, out H h, inout M m, inout standard_metadata_t sm) {
+    value_set<pair_t>(4) parts;
+    state start {
+        pk.extract(h.h);
+        transition select(h.h.a, h.h.b, h.h.c) { parts: found; default: accept; }
+    }
+    state found { h.h.note = 1; transition accept; }
+}
+control Vfy(inout H h, inout M m) { apply { } }
+control Ig(inout H h, inout M m, inout standard_metadata_t sm) { apply { sm.egress_spec = 2; } }
+control Eg(inout H h, inout M m, inout standard_metadata_t sm) { apply { } }
+control Cmp(inout H h, inout M m) { apply { } }
+control Dep(packet_out pk, in H h) { apply { pk.emit(h.h); } }
+V1Switch(Prs(), Vfy(), Ig(), Eg(), Cmp(), Dep()) main;
+"""
+
+
+def test_value_sets_of_several_fields_that_are_no_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "parts.p4"
+    path.write_text(PARTS)
+    with Rig(path) as rig, Client(rig.address, 5) as client:
+        client.becomes_primary()
+        [own] = config_of(path).p4info.value_sets
+        assert [match.bitwidth for match in own.match] == [4, 12, 9]
+        found = [
+            {"field_id": at, "exact": {"value": value}} for at, value in ((1, b"\5"), (2, b"\x0a\xbc"), (3, b"\1\2"))
+        ]
+        entry = p4r.ValueSetEntry(value_set_id=own.preamble.id, members=[{"match": found}])
+        client.modify(p4r.Entity(value_set_entry=entry))
+
+        def note(a: int, b: int, c: int) -> int:
+            [(_, sent)] = rig.send((a << 36 | b << 24 | c << 15 | 0x7F << 8).to_bytes(5, "big"))
+            return sent[4]
+
+        assert note(5, 0xABC, 0x102) == 1
+        assert [note(4, 0xABC, 0x102), note(5, 0xABD, 0x102), note(5, 0xABC, 0x103)] == [0, 0, 0]
+        [read] = client.read(p4r.Entity(value_set_entry={}))
+        assert read.value_set_entry == entry
 
 
 def test_a_type_that_contains_itself_is_refused() -> None:

@@ -692,6 +692,25 @@ def test_noise_is_refused_and_the_server_goes_on(rig: Rig, client: Client) -> No
     assert rig.send(frame(STEP)) == [(2, frame(STEP))]
 
 
+def test_noise_on_a_stream_ends_that_stream_alone(rig: Rig, client: Client) -> None:
+    draw = random.Random(3)
+    with grpc.insecure_channel(rig.address) as channel:
+        stream = channel.stream_stream("/p4.v1.P4Runtime/StreamChannel")
+        arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE, election_id=uint128(1))
+        begins = p4r.StreamMessageRequest(arbitration=arbitration).SerializeToString()
+        ends = []
+        for _ in range(30):
+            noise = [draw.randbytes(draw.randrange(1, 40)) for _ in range(3)]
+            with contextlib.suppress(grpc.RpcError):
+                answers = stream(iter([begins, *noise]), timeout=10)
+                list(answers)
+            ends.append(answers.code())
+        assert StatusCode.DEADLINE_EXCEEDED not in ends
+        assert StatusCode.UNAVAILABLE not in ends
+    client.insert(step("forward", 2))
+    assert rig.send(frame(STEP)) == [(2, frame(STEP))]
+
+
 def _drawn(draw: random.Random) -> p4r.Update:
     """An update of few things, so that it finds, misses or collides with what is there."""
     number, port = draw.randrange(1, 5), draw.randrange(1, 5)

@@ -10,7 +10,7 @@ from grpc import StatusCode
 from testbed.dataplane.native.control import Control
 from testbed.dataplane.p4runtime.rates import check_rates, rates_of
 from testbed.dataplane.p4runtime.refusal import Refusal, invalid, refusing, unsupported
-from testbed.dataplane.p4runtime.schema import Array, Schema
+from testbed.dataplane.p4runtime.schema import Array, Register, Schema
 from testbed.dataplane.p4runtime.undo import Undo
 
 _A = TypeVar("_A", bound=Array)
@@ -111,9 +111,18 @@ class ArrayStore:
     def registers(self, asked: p4r.RegisterEntry) -> Iterator[p4r.Entity]:
         for array in _arrays(self.schema.registers, asked.register_id, "register"):
             for index in _indices(array, asked.HasField("index"), asked.index.index):
-                data = array.type.encode([self.control.read_register(array.name, index)])
-                entry = p4r.RegisterEntry(register_id=array.id, index=p4r.Index(index=index), data=data)
-                yield p4r.Entity(register_entry=entry)
+                yield _register(array, index, self.control.read_register(array.name, index))
+
+    def written_registers(self) -> Iterator[p4r.Entity]:
+        """Those of all elements that are not 0, as those of a fresh program are."""
+        for array in self.schema.registers.values():
+            for index, value in self.control.nonzero(array.name):
+                yield _register(array, index, value)
+
+
+def _register(array: Register, index: int, value: int) -> p4r.Entity:
+    entry = p4r.RegisterEntry(register_id=array.id, index=p4r.Index(index=index), data=array.type.encode([value]))
+    return p4r.Entity(register_entry=entry)
 
 
 def _check_kind(kind: int, name: str) -> None:

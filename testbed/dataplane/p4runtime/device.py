@@ -5,6 +5,7 @@
 
 import json
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
@@ -30,6 +31,7 @@ from testbed.netcore import CPU_PORT
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 256  # updates or entities for which packets are held up together, where they need not be one change
+_HELD_S = 1.5  # most for one change; to take it back takes as long, and a fabric is held for 5 s at most
 _ATOMIC = (p4r.WriteRequest.ROLLBACK_ON_ERROR, p4r.WriteRequest.DATAPLANE_ATOMIC)
 _SCAN_NS = 10_000_000, 1_000_000_000  # least and most between two looks at the counts of entries that age
 _SCANS = 10  # in the shortest timeout
@@ -198,8 +200,10 @@ class Device:
         at_once = len(request.updates) if atomic else _AT_ONCE
         while len(outcomes) < len(request.updates):
             with held():
+                limit_s = time.monotonic() + _HELD_S
                 for update in request.updates[len(outcomes) : len(outcomes) + at_once]:
-                    outcomes.append(self._apply(pipeline, update, undos, now_ns))
+                    late = atomic and time.monotonic() > limit_s
+                    outcomes.append(_too_long() if late else self._apply(pipeline, update, undos, now_ns))
                     if atomic and outcomes[-1] is not None:
                         return self._rolled_back(undos, outcomes, len(request.updates))
                 undos = []
@@ -276,10 +280,13 @@ class Device:
 
     def reconcile(self, verified: Verified, now_ns: int) -> None:
         """Have another pipeline with the state of the one that runs. Raises Refusal where it has no place for it."""
-        running = self._running
+        running, limit_s = self._running, time.monotonic() + _HELD_S
         self.save(verified)
         assert self._saved is not None
         for update in running.state() if running is not None else ():
+            if time.monotonic() > limit_s:
+                self._saved = None
+                raise _too_long()
             try:
                 self._saved.apply(update, now_ns // self._dilation)
             except Refusal as refusal:
@@ -370,6 +377,11 @@ class Device:
                 idle = running.idle(model_ns, epoch_ns)
             if idle is not None:
                 primary.tell(p4r.StreamMessageResponse(idle_timeout_notification=idle))
+
+
+def _too_long() -> Refusal:
+    message = f"packets would be held up for more than {_HELD_S:g} s: ask for less at once"
+    return Refusal(StatusCode.RESOURCE_EXHAUSTED, message)
 
 
 def _port_message(port: int, *, up: bool) -> p4r.StreamMessageResponse:

@@ -185,7 +185,7 @@ class Pipeline:
         for entity in self._arrays.meters(p4r.MeterEntry()):
             if entity.meter_entry.HasField("config"):
                 yield p4r.Update(type=modify, entity=entity)
-        for entity in self._arrays.registers(p4r.RegisterEntry()):
+        for entity in self._arrays.written_registers():
             yield p4r.Update(type=modify, entity=entity)
         for entity in self._value_sets.read(p4r.ValueSetEntry()):
             if entity.value_set_entry.members:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import grpc
 from finsy.proto import p4r, p4r_grpc, rpc_status
 from google.protobuf import any_pb2
+from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
 from testbed.dataplane.p4runtime.device import Datapath, Device
@@ -22,6 +23,7 @@ from testbed.threads import join
 API_VERSION = "1.5.0"
 POLL_S = 0.005  # for what switches tell, while a client is primary
 _START_S = 10.0
+_END_S = 1.0  # for a message that is under way when a stream ends
 _MOST_MESSAGE_BYTES = 64 << 20  # of a request: a program's JSON
 _MOST_METADATA_BYTES = 4 << 20  # in which a failed batch has an error an update
 _MOST_WAITING = 4096  # messages to a client that does not read; packets, digests and the like are dropped then
@@ -122,7 +124,7 @@ class _Stream:
 
     def __init__(self) -> None:
         self.device: Device | None = None
-        self.waiting: asyncio.Queue[p4r.StreamMessageResponse] = asyncio.Queue()
+        self.waiting: asyncio.Queue[p4r.StreamMessageResponse | None] = asyncio.Queue()  # None: the end
 
     def tell(self, message: p4r.StreamMessageResponse) -> None:
         if message.HasField("arbitration") or self.waiting.qsize() < _MOST_WAITING:
@@ -249,12 +251,18 @@ class _Service(p4r_grpc.P4RuntimeServicer):
         stream = _Stream()
 
         async def say() -> None:
-            while True:
-                await context.write(await stream.waiting.get())
+            while (message := await stream.waiting.get()) is not None:
+                await context.write(message)
 
         async def answer() -> None:
-            async for request in requests:
-                stream.hear(request, self._devices)
+            try:
+                async for request in requests:
+                    stream.hear(request, self._devices)
+            except DecodeError as error:
+                raise invalid("a message that is none of P4Runtime's") from error
+            finally:  # a status may not be sent while a message is
+                stream.waiting.put_nowait(None)
+                await asyncio.wait({saying}, timeout=_END_S)
 
         saying = asyncio.create_task(say())
         try:

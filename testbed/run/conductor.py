@@ -169,9 +169,9 @@ class Conductor:
                 f"the run's limit of {self._wall_limit_s:g} s of real time was reached: {wait.what()}",
                 hint="raise limits.wall or lower workload.iterations; `testbed plan` tells the time to expect",
             )
-        return (
-            LimitReached(f"nothing came within {wait.timeout_s:g} s: {wait.what()}") if now >= wait.deadline else None
-        )
+        if now >= wait.deadline:
+            return LimitReached(f"nothing came within {wait.timeout_s:g} s: {wait.what()}")
+        return None
 
     def ask(self, channel: Channel, message: Message, timeout_s: float) -> Message:
         """A request and its answer, with an ear on everybody else; raises RunFailed also for an answered error."""

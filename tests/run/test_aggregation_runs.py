@@ -118,3 +118,29 @@ def test_the_experiment_in_short(tmp_path: Path) -> None:
     assert sums["cct_ns"]["mean"] < 0.7 * ring["cct_ns"]["mean"]
     # Besides the chunks there are the exponents of floats, in packets of 62 bytes with FCS.
     assert 1.5 < ring["bytes_on_wire"] / sums["bytes_on_wire"] < 1.75
+
+
+def test_jobs_share_switches(tmp_path: Path) -> None:
+    """Two jobs' sums have slots of their own where they meet; a ring goes over the same switches."""
+
+    def job(transport: str, **workload: Any) -> dict[str, Any]:
+        return {
+            "workers": {"count": 2, "placement": "spread"},
+            "transport": {"kind": transport},
+            "workload": {"size": "32KiB", "iterations": 3, "warmup": 1, **workload},
+        }
+
+    changes = {
+        **dict.fromkeys(("workers", "workload", "transport")),
+        "topology": LEAF_SPINE,
+        "jobs": {"a": job("aggregation", dtype="int32"), "b": job("aggregation"), "c": job("roce")},
+    }
+    with Run(tmp_path, **{**SUMS, **changes}) as run:
+        assert run.end() in (0, 4), run.stderr
+    result = run.result
+    assert {name: (job["wrong"], runs.balance(job)) for name, job in result["jobs"].items()} == dict.fromkeys(
+        "abc", (0, 0)
+    )
+    assert [job["algorithm"] for job in result["jobs"].values()] == ["in-network", "in-network", "ring"]
+    sums = {(row["switch"], row["name"][0]) for row in run.table("switches.csv") if row["kind"] == "slot"}
+    assert sums == {("spine0", "a"), ("spine1", "b")}, "the second job has the other spine"

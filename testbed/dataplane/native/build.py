@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -81,6 +82,12 @@ def _build(name: str, kind: str, flags: Sequence[str], runtime: Sequence[str], s
             generated.write_text(source)
             sources.append(str(generated))
         made = work / target
+        if len(sources) > 1:  # side by side
+            objects = [str(work / f"{Path(file).stem}.o") for file in sources]
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                commands = ([compiler, "-c", "-o", *pair, *flags] for pair in zip(objects, sources, strict=True))
+                list(pool.map(_run, commands))
+            sources = objects
         _run([compiler, f"-I{RUNTIME}", "-o", str(made), *sources, *flags])
         if source:
             generated.replace(cache_folder() / generated.name)

@@ -43,7 +43,7 @@ static inline uint32_t crc32_by_table(crc32_table table, uint32_t state, const u
 }
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <wmmintrin.h> /* not immintrin.h: that takes longer to read than all of the runtime to compile */
 
 #define CRC32_FOLD_BYTES 64
 

@@ -27,7 +27,7 @@ from testbed.dataplane.native.loader import ProgramTable, load_program
 from testbed.dataplane.stf_runner import Configuration
 from testbed.emulation.fabric_client import FabricConfig, FabricLink, Swapped, SwitchConfig
 from testbed.emulation.sums import SumsHere, summed_jobs
-from testbed.emulation.swap import Deferred, carry_registers, check_routes
+from testbed.emulation.swap import Deferred, carried, carry_registers, check_routes
 from testbed.errors import UsageError
 from testbed.netcore import Fabric
 from testbed.openflow import Agents, AgentSwitch, Port, PortCounters
@@ -189,6 +189,7 @@ class NativeSwitches:
             )
         switch = self._switches[new.name]
         _, functions, program = self._load(new)
+        kept = carried(switch.program, program) if keep_registers else []
         with self._alone:  # the routes stay as they are meanwhile
             twin = self._filled(switch, new, program, functions)  # what is tried out counts and remembers
             check_routes(switch.native, new.name, twin.forwarding.entries)
@@ -196,9 +197,7 @@ class NativeSwitches:
             self._fabric.hold()
             try:
                 began_ns = time.monotonic_ns()
-                registers: tuple[list[str], list[str]] = [], [array.name for array in program.registers]
-                if keep_registers:
-                    registers = carry_registers(switch.program, switch.native.control, program, filled.deferred.control)
+                carry_registers(kept, switch.native.control, filled.deferred.control)
                 switch.forwarding.become(filled.forwarding)
                 switch.native.swap()
                 filled.deferred.carry_out(switch.native)
@@ -206,7 +205,8 @@ class NativeSwitches:
             finally:
                 self._fabric.release()
         switch.config, switch.program, switch.entries, switch.sums = new, program, filled.entries, filled.sums
-        return Swapped(new.name, blackout_ns, *map(tuple, registers))
+        anew = tuple(array.name for array in program.registers if array not in kept)
+        return Swapped(new.name, blackout_ns, tuple(array.name for array in kept), anew)
 
     def counters(self, job: int | None) -> list[dict[str, Any]]:
         """Each switch's name, its packets' counts, those of its routes by prefix, and what its program counted.

@@ -16,6 +16,7 @@ from testbed.errors import RunFailed
 from testbed.routing.model import Entry
 from testbed.wire.ethernet import IPV4_BYTES, UDP_BYTES
 
+MOST_CARRIED = 1 << 19  # elements of registers: two or three seconds if none is 0, and a fabric is held for 5 at most
 _NOBODY = ipaddress.IPv4Address("10.255.255.254")
 _PROBE_PORT, _UDP, _TTL = 4792, 17, 64  # the port of a run's other probes, which no program takes for the job's
 
@@ -70,15 +71,24 @@ def check_routes(switch: ConfigurableSwitch, name: str, entries: Mapping[str, En
         )
 
 
-def carry_registers(old: Program, source: Control, new: Program, target: Control) -> tuple[list[str], list[str]]:
-    """Copy registers of the same name, width and size; the names of those copied, and of the new program's others."""
+def carried(old: Program, new: Program) -> list[Array]:
+    """Registers that may be kept: of the same name, width and size. Raises RunFailed if they are too large for that."""
     theirs = {_shape(array) for array in old.registers}
     kept = [array for array in new.registers if _shape(array) in theirs]
+    if (elements := sum(array.size for array in kept)) > MOST_CARRIED:
+        raise RunFailed(
+            f"the registers to be kept have {elements:,} elements: packets would stand still for too long; at most"
+            f" {MOST_CARRIED:,} are kept",
+            hint="the old program stays; registers that begin anew have no limit",
+        )
+    return kept
+
+
+def carry_registers(kept: Iterable[Array], source: Control, target: Control) -> None:
+    """Copy their elements, but for those that are 0."""
     for array in kept:
-        for index in range(array.size):
-            if value := source.read_register(array.name, index):
-                target.write_register(array.name, index, value)
-    return [array.name for array in kept], [array.name for array in new.registers if array not in kept]
+        for index, value in source.nonzero(array.name):
+            target.write_register(array.name, index, value)
 
 
 def _frame_to(target: ipaddress.IPv4Address) -> bytes:

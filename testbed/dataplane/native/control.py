@@ -257,6 +257,16 @@ class Control:
         self._do(f"register {array.name}[{index}]", self._functions.register_read, number, index, value)
         return int.from_bytes(bytes(value), "big")
 
+    def nonzero(self, name: str) -> Iterator[tuple[int, int]]:
+        """Index and value of the elements of a register that are not 0, sooner than one by one."""
+        number, array = self._registers[by_suffix(name, self._registers, "register")]
+        size = (array.bits + 7) // 8
+        value, zero, read = (ctypes.c_ubyte * size)(), bytes(size), self._functions.register_read
+        for index in range(array.size):
+            self._do(array.name, read, number, index, value)
+            if (found := ctypes.string_at(value, size)) != zero:
+                yield index, int.from_bytes(found, "big")
+
     def write_register(self, name: str, index: int, value: int) -> None:
         array = element("register", self._program.registers, name, index)
         number, what = self._registers[array.name][0], f"register {array.name}[{index}]"

@@ -74,7 +74,7 @@ def test_integers_are_exact() -> None:
 @pytest.mark.parametrize(("dtype", "units"), [(np.float32, 2**-24), (np.float16, 2**-11)])
 def test_floats_may_be_off_by_what_scaling_costs_in_their_chunk(dtype: Any, units: float) -> None:
     """Two ranks. Where the largest value of a chunk is 1024 (exponent 10), values are counted in steps of
-    2^11 / (2^30 - 1); a sum may be off by one and, rounded to its dtype, by half a unit, and in a chunk of zeros by none.
+    2^11 / (2^30 - 1); a sum may be off by one and, rounded to its dtype, by half a unit; in a chunk of zeros by none.
     """
     inputs = [np.zeros(96, dtype) for _ in range(2)]
     inputs[0][:32], inputs[1][:32] = 0.5, 0.25

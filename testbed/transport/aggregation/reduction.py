@@ -1,16 +1,31 @@
 """One buffer being summed: its chunks as rows of values, in and out of what packets carry."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from testbed.codec import block_exponent
-from testbed.codec.block_exponent import BIG_ENDIAN, LEAST_EXPONENT, Exponents, NotFiniteError, Quantiser
+from testbed.codec.block_exponent import (
+    BIG_ENDIAN,
+    LEAST_EXPONENT,
+    Exponents,
+    Floats,
+    Integers,
+    NotFiniteError,
+)
 
 Indices = npt.NDArray[np.int64]
 DTYPES = ("float32", "float16", "int32")
 _AHEAD_CHUNKS = 256  # whose exponents are found at once
+
+
+class Quantises(Protocol):
+    """What makes integers of floats, and floats of what the switches make of those (`testbed.codec`)."""
+
+    def quantise(self, rows: Floats, exponents: Exponents, /) -> Integers: ...
+
+    def restore(self, sums: Integers, exponents: Exponents, dtype: npt.DTypeLike, /) -> npt.NDArray[Any]: ...
 
 
 class Reduction:
@@ -22,7 +37,7 @@ class Reduction:
     """
 
     def __init__(
-        self, id: int, buffer: npt.NDArray[Any], values: int, slots: int, number: int, quantiser: Quantiser
+        self, id: int, buffer: npt.NDArray[Any], values: int, slots: int, number: int, quantiser: Quantises
     ) -> None:
         if buffer.ndim != 1 or not buffer.flags.c_contiguous or buffer.dtype.name not in DTYPES:
             raise ValueError(f"a 1-D contiguous buffer of {', '.join(DTYPES)} is wanted, not {buffer.dtype.name}")

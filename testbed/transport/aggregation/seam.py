@@ -28,9 +28,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """The reduction `id` is done: its buffer holds the sum of all members' buffers, and nothing reads it any more."""
+    """The reduction `id` is done: its buffer holds the sum of all members' buffers, and nothing reads it any more.
+
+    `missing` are the byte ranges [first, last) where it holds what it held, as no sum has come (reliable: none)."""
 
     id: int
+    missing: tuple[tuple[int, int], ...] = ()
 
 
 ReduceEvent = Reduced | Failed

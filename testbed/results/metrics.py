@@ -137,7 +137,7 @@ def estimate(records: Sequence[RunRecord], metric: str) -> Estimate | None:
         interval = statistics.mean_interval(samples)
     else:
         interval = statistics.percentile_interval(sorted(samples), what.percent)
-    average = statistics.mean(samples)
+    average = statistics.mean(samples) if samples else 0.0
     if interval is not None and what.inverse:
         interval = values[0] * average / interval[1], values[0] * average / max(interval[0], 1.0)
     elif interval is not None and what.percent is None and average:  # a metric may be in another unit than its times

@@ -75,15 +75,27 @@ def _by_programs(
     plan: Plan, before: Iterable[SwitchCounters], after: Iterable[SwitchCounters], prefix: str
 ) -> Iterator[tuple[int, str]]:
     earlier = {switch.name: switch for switch in before}
+    adding = {name for job in plan.jobs if job.aggregation for name in job.aggregation.switches}
     for switch in after:
         was = earlier.get(switch.name)
 
         def rose(name: str, now: SwitchCounters = switch, was: SwitchCounters | None = was) -> int:
             return now.packets.get(prefix + name, 0) - (was.packets.get(prefix + name, 0) if was else 0)
 
-        yield rose("dropped_program"), f"by switch {switch.name}'s program{_reasons(plan, was, switch)}"
+        if switch.name in adding:  # most of what its program takes is in sums
+            yield from _refused(was, switch)
+        else:
+            yield rose("dropped_program"), f"by switch {switch.name}'s program{_reasons(plan, was, switch)}"
         for name, what in _BY_SWITCHES.items():
             yield rose(name), what.format(switch.name)
+
+
+def _refused(before: SwitchCounters | None, after: SwitchCounters) -> Iterator[tuple[int, str]]:
+    """Of contributions to sums, by job and reason."""
+    earlier = {each.name: each.packets for each in before.counted if each.kind == "refused"} if before else {}
+    for each in after.counted:
+        if each.kind == "refused":
+            yield each.packets - earlier.get(each.name, 0), f"refused by switch {after.name} ({each.name})"
 
 
 def _reasons(plan: Plan, before: SwitchCounters | None, after: SwitchCounters) -> str:

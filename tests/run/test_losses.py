@@ -8,6 +8,7 @@ from testbed.emulation.fabric_client import Counted, Pause, SwitchCounters
 from testbed.resources import shared_folder
 from testbed.results.samples import LinkRow, SwitchRow
 from testbed.run.losses import describe_losses, describe_pauses
+from tests.plan.specs import planned, star
 from tests.results.synthetic import BASE_RTT_NS, a_link, a_plan, a_spec
 
 PLAN = a_plan(a_spec(), dilation=10)
@@ -40,6 +41,19 @@ def test_a_program_s_drops_are_told_with_their_reasons() -> None:
     )
     told = "job packets lost: 412 by switch s0's program (DROP_NO_ROUTE, DROP_TTL)"
     assert described(before=(before,), after=(after,)) == told
+
+
+def test_what_is_in_sums_is_not_lost() -> None:
+    plan = planned(
+        **star(2, switches={"kind": "native"}, transport={"kind": "aggregation"}, workload={"size": "64KiB"}),
+    )
+    before = native(Counted("refused", "job: worker", 1, 0), job_dropped_program=100)
+    after = native(
+        Counted("refused", "job: worker", 4, 0), Counted("slot", "job[0] completed", 9, 0), job_dropped_program=9
+    )
+    told = "job packets lost: 3 refused by switch s0 (job: worker)"
+    assert describe_losses(plan, (), (), (before,), (after,), {}) == told
+    assert describe_losses(plan, (), (), (after,), (after,), {}) == ""
 
 
 def test_hosts_that_a_program_cannot_reach_are_named() -> None:

@@ -118,6 +118,7 @@ class Switch:
         self._program: Program | None = None
         self._installed: dict[Key, Call] = {}
         self._groups: dict[tuple[int, ...], int] = {}  # ports -> number
+        self._changing = asyncio.Lock()  # one change after the other: each is from what the one before left
 
     async def run(self) -> None:
         """Connect, and again when the connection is lost."""
@@ -125,15 +126,19 @@ class Switch:
             try:
                 await self._converse()
             except grpc.aio.AioRpcError as error:
-                _log.warning("%s: %s: %s", self.name, error.code().name, error.details())
-                if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
-                    self._app.report("refused", switch=self.name, reason=f"{error.code().name}: {error.details()}")
+                self.tell_failure(error)
             except ValueError as error:
                 self._app.report("refused", switch=self.name, reason=str(error))
             if self.confirmed:
                 self.confirmed = False
                 self._app.report("switch-lost", switch=self.name)
             await asyncio.sleep(_RETRY_S)
+
+    def tell_failure(self, error: grpc.aio.AioRpcError) -> None:
+        """Log it, and unless the switch is merely not there, have the run know."""
+        _log.warning("%s: %s: %s", self.name, error.code().name, error.details())
+        if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+            self._app.report("refused", switch=self.name, reason=f"{error.code().name}: {error.details()}")
 
     async def _converse(self) -> None:
         stream = self._stub.StreamChannel(wait_for_ready=True)
@@ -154,10 +159,11 @@ class Switch:
             _log.info("%s: another client drives it", self.name)
             self._program, self.confirmed = None, False
             return
-        self._program = Program(await self._given() or await self._found())
-        self._installed, self._groups = {}, {}
-        await self._write([*await self._left_over(), *self._program.salt(self._app.routes.salts[self.name])])
-        await self.install()
+        async with self._changing:
+            self._program = Program(await self._given() or await self._found())
+            self._installed, self._groups = {}, {}
+            await self._write([*await self._left_over(), *self._program.salt(self._app.routes.salts[self.name])])
+            await self._install()
 
     async def _found(self) -> p4i.P4Info:
         """What the switch runs."""
@@ -223,6 +229,10 @@ class Switch:
 
     async def install(self) -> None:
         """Bring the switch from what it has to what it should have now, all at once."""
+        async with self._changing:
+            await self._install()
+
+    async def _install(self) -> None:
         if self._program is None:
             return
         wanted = dict(self._wanted())
@@ -323,7 +333,12 @@ class App:
             self.report("links", down=sorted(down), foreseen=self.routes.foresaw(down))
             for switch in self._switches:
                 switch.confirmed = False
-            await asyncio.gather(*(switch.install() for switch in self._switches))
+            done = await asyncio.gather(*(switch.install() for switch in self._switches), return_exceptions=True)
+            for switch, failure in zip(self._switches, done, strict=True):
+                if isinstance(failure, grpc.aio.AioRpcError):  # of that switch, and not of the one that told
+                    switch.tell_failure(failure)
+                elif isinstance(failure, BaseException):
+                    raise failure
 
 
 def main() -> None:

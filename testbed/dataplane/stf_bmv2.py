@@ -27,6 +27,7 @@ from testbed.errors import MachineLacks, RunFailed
 
 START_LIMIT_S = 30
 SETTLE_LIMIT_S = 30  # for what one packet causes
+END_LIMIT_S = 10  # once it is told to
 _POLL_S = 0.005
 _QUIET_POLLS = 4  # in a row
 _PCAP = struct.Struct("<IHHiIII")
@@ -61,7 +62,11 @@ def run_bmv2(json: Path, statements: Sequence[Statement], file: str = "") -> Out
         finally:
             gate.close()
             process.terminate()
-            process.wait(timeout=10)
+            try:
+                process.wait(END_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         sent = {port: _read_pcap(folder / f"pcap{port}_out.pcap") for port in ports}
     return Outcome(sent, counters)
 

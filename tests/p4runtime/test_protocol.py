@@ -806,7 +806,7 @@ def test_no_packet_sees_half_of_a_batch() -> None:
 
         client.insert(step("punt"), *pair(1))
         sent = frame(STEP, destination=0x0A << 40)
-        memory = {"register_id": ID["memory"], "data": {"bitstring": b"\1"}}
+        memory = {"register_id": ID["memory"], "index": {"index": 1}, "data": {"bitstring": b"\1"}}
         long = [p4r.Entity(register_entry=memory)] * 100  # so that the batch takes as long as many packets
         kind = p4r.WriteRequest(device_id=DEVICE, election_id=uint128(5), atomicity=p4r.WriteRequest.DATAPLANE_ATOMIC)
         for change in range(30):

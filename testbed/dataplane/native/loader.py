@@ -46,7 +46,8 @@ class Names(ctypes.Structure):
 
 
 def _function(*arguments: Any) -> Any:
-    return ctypes.CFUNCTYPE(c_int, c_void_p, *arguments)
+    """Of the control plane: so short that it keeps the interpreter's lock, for which it would wait longer after it."""
+    return ctypes.PYFUNCTYPE(c_int, c_void_p, *arguments)
 
 
 class ProgramTable(ctypes.Structure):

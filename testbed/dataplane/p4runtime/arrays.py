@@ -13,6 +13,7 @@ from testbed.dataplane.p4runtime.refusal import Refusal, invalid, refusing, unsu
 from testbed.dataplane.p4runtime.schema import Array, Register, Schema
 from testbed.dataplane.p4runtime.undo import Undo
 
+_MOST_WRITTEN = 1 << 17  # elements by one update: half a second, as they are read before, to be taken back
 _A = TypeVar("_A", bound=Array)
 
 
@@ -29,7 +30,7 @@ class ArrayStore:
     def write_counter(self, kind: int, message: p4r.CounterEntry) -> Undo:
         array = _array(self.schema.counters, message.counter_id, "counter")
         _check_kind(kind, array.name)
-        indices = _indices(array, message.HasField("index"), message.index.index)
+        indices = _written(_indices(array, message.HasField("index"), message.index.index), array)
         if not message.HasField("data"):
             return lambda: None
         packets, size = message.data.packet_count, message.data.byte_count
@@ -61,7 +62,7 @@ class ArrayStore:
         _check_kind(kind, array.name)
         if message.HasField("counter_data"):
             raise unsupported(f"meter {array.name}: counters by colour")
-        indices = _indices(array, message.HasField("index"), message.index.index)
+        indices = _written(_indices(array, message.HasField("index"), message.index.index), array)
         config = check_rates(message.config, f"meter {array.name}") if message.HasField("config") else None
         before = {index: self._meters.get((array.id, index)) for index in indices}
         for index in indices:
@@ -95,7 +96,7 @@ class ArrayStore:
     def write_register(self, kind: int, message: p4r.RegisterEntry) -> Undo:
         array = _array(self.schema.registers, message.register_id, "register")
         _check_kind(kind, array.name)
-        indices = _indices(array, message.HasField("index"), message.index.index)
+        indices = _written(_indices(array, message.HasField("index"), message.index.index), array)
         [value] = array.type.decode(message.data, f"register {array.name}")
         before = [self.control.read_register(array.name, index) for index in indices]
         with refusing():
@@ -150,3 +151,10 @@ def _indices(array: Array, given: bool, index: int) -> range:
     if index >= array.size:
         raise Refusal(StatusCode.OUT_OF_RANGE, f"{array.name}: an index of {index}; there are {array.size}")
     return range(index, index + 1)
+
+
+def _written(indices: range, array: Array) -> range:
+    """What an update may write at once, while packets wait."""
+    if len(indices) > _MOST_WRITTEN:
+        raise unsupported(f"{array.name}: {len(indices)} elements by one update, of which the most is {_MOST_WRITTEN}")
+    return indices

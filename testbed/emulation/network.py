@@ -14,6 +14,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 
+from testbed.dataplane.bmv2json import read_json
+from testbed.dataplane.entries import mistakes
+from testbed.dataplane.entries import path_of as entries_path
 from testbed.emulation import interfaces, namespaces, processes, scheduling
 from testbed.emulation.bmv2 import Bmv2Switches
 from testbed.emulation.bmv2_grpc import Bmv2GrpcSwitches
@@ -264,6 +267,10 @@ class EmulatedNetwork:
                 else did_you_mean(switch, self.plan.graph.switches),
             )
         compiled = self._programs[program] if foreseen else self._compiled_now(program)
+        if entries is not None:
+            ports = len(self.plan.graph.links_from(switch))
+            for mistake in mistakes(read_json(compiled.json), entries_path(entries), ports):
+                raise mistake
         seed = derive(self.plan.spec.seed, "switch", switch, program)
         new = switch_config(switch, NativeSwitch(program, "strict", None, None, 0, entries), compiled, seed)
         return self.fabric.swap(new, keep_registers=keep_registers)
@@ -309,7 +316,7 @@ class EmulatedNetwork:
             drops |= self._links.unmodelled_drops()
         if self.plan.datapath == "user" or self.plan.switching.kind == "bmv2":
             drops |= packet_socket_drops(self.outer)
-        for switch in self.switch_counters():
+        for switch in self.switch_counters() if self.plan.switching.native else ():
             if lost := switch.packets.get("dropped_memory"):
                 drops[f"{switch.name}: no memory for a packet"] = lost
             if failed := switch.packets.get("dropped_assert"):

@@ -61,7 +61,7 @@ def test_no_packet_is_lost_and_the_routes_count_on(state: RunState, tmp_path: Pa
         running = subprocess.Popen(namespaces.entering(network.netns("h0"), ping), stdout=subprocess.PIPE, text=True)
         swapped = [network.swap(switch, program) for program in ("spray", "trim") for switch in plan.graph.switches]
         assert f"{PINGS} received" in running.communicate(timeout=30)[0]
-        assert all(0 < each.blackout_ns < 1e9 for each in swapped)
+        assert all(each.blackout_ns > 0 for each in swapped)
         leaf = next(each for each in network.switch_counters() if each.name == "leaf0")
         assert leaf.routes[f"{plan.addresses['h0'].ip}/32"].packets == PINGS
     assert everything_of(state) == []
@@ -113,3 +113,6 @@ def test_a_program_that_does_not_forward_as_the_routes_say_does_not_take_over(st
             assert reached(network, "h0", "h1") == 3
         with pytest.raises(UsageError, match="there is no switch 's1'"):
             network.swap("s1", "spray")
+        planned_too = written(tmp_path, "e.stf", "add routes 0 destination:0x0B000001/32 to_port(port:1)\n")
+        with pytest.raises(UsageError, match=r"e\.stf:1:1: `routes` is filled from the plan's routes"):
+            network.swap("s0", "spray", planned_too)

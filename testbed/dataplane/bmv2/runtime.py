@@ -79,7 +79,7 @@ class Runtime:
         self._socket.close()
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Call a method of any service; raises Refused, or RunFailed if the switch does not answer."""
+        """Call a method of any service; raises Refused, or RunFailed if the switch does not answer, now and later."""
         from thriftpy2.thrift import TApplicationException, TException
 
         method = next(getattr(client, name) for client in self._clients if hasattr(client, name))
@@ -92,4 +92,5 @@ class Runtime:
         except TApplicationException as error:
             raise Refused(f"{name}: {error.message}") from None
         except (TException, OSError, EOFError) as error:
+            self.close()  # what comes yet would be taken for the answer to another call
             raise RunFailed(f"simple_switch does not answer {name}: {error}") from None

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -19,7 +20,7 @@ from typing import Any, NoReturn
 from testbed.emulation.fabric_client import Swapped
 from testbed.emulation.network import CONTROL, EmulatedNetwork, SetupTimes
 from testbed.emulation.state import ROOT, ProcessKey, RunState
-from testbed.errors import Interrupted, MachineLacks, RunFailed, TestbedError
+from testbed.errors import Interrupted, MachineLacks, RunFailed, TestbedError, UsageError
 from testbed.plan.model import Plan
 from testbed.run.channel import Channel, ChannelClosed, ChannelTimeout, Message
 
@@ -48,13 +49,15 @@ def bring_up(plan: Plan, *, root: Path = ROOT) -> tuple[RunState, SetupTimes]:
     answer: dict[str, Any] = json.loads(text or _DIED)
     if "error" in answer:
         os.waitpid(pid, 0)
-        kind = MachineLacks if answer["status"] == MachineLacks.exit_status else RunFailed
-        raise kind(answer["error"], hint=answer.get("hint", ""))
+        raise _told(answer)
     return RunState.load(root / answer["run_id"]), SetupTimes(**answer["times"])
 
 
 def swap_program(state: RunState, switch: str, program: str, entries: str | None, *, keep: bool) -> Swapped:
-    """Have the process that holds a network exchange a switch's program; raises RunFailed with the reason if not."""
+    """Have the process that holds a network exchange a switch's program.
+
+    Raises what `EmulatedNetwork.swap` raises, and RunFailed if the process does not answer.
+    """
     try:
         channel = Channel.connect(state.directory / CONTROL, role=_OPERATOR)
     except OSError as error:
@@ -62,9 +65,12 @@ def swap_program(state: RunState, switch: str, program: str, entries: str | None
     channel.name = f"network {state.run_id}"
     try:
         asked = {"op": "swap", "switch": switch, "program": program, "entries": entries, "keep": keep}
-        answer = channel.request(asked, _SWAP_S)["swapped"]
+        answer = channel.request(asked, _SWAP_S)
     finally:
         channel.close()
+    if "refused" in answer:
+        raise _told(answer["refused"])
+    answer = answer["swapped"]
     return Swapped(answer["switch"], answer["blackout_ns"], tuple(answer["kept"]), tuple(answer["reset"]))
 
 
@@ -103,7 +109,7 @@ def _hold(plan: Plan, root: Path, report: int) -> int:
     try:
         state = RunState.create("up", plan.spec.name, root, root=root)
     except TestbedError as error:
-        tell(error=error.message, hint=error.hint, status=error.exit_status)
+        tell(**_telling(error))
         return error.exit_status
     logs = state.directory / "logs"
     logs.mkdir()
@@ -119,7 +125,7 @@ def _hold(plan: Plan, root: Path, report: int) -> int:
         pass
     except TestbedError as error:
         status = error.exit_status
-        tell(error=error.message, hint=error.hint, status=status)
+        tell(**_telling(error))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     problems = network.stop()
     if problems:
@@ -146,9 +152,19 @@ def _serve(network: EmulatedNetwork, channel: Channel, request: Message) -> None
             request["switch"], request["program"], request["entries"], keep_registers=request["keep"]
         )
     except TestbedError as error:
-        channel.answer(request, error=" ".join(filter(None, (error.message, error.hint and f"({error.hint})"))))
+        channel.answer(request, refused=_telling(error))
     else:
         channel.answer(request, swapped=asdict(swapped))
+
+
+def _telling(error: TestbedError) -> dict[str, Any]:
+    """An error as it is told to another process, where `_told` makes it again."""
+    return {"error": error.message, "hint": error.hint, "status": error.exit_status}
+
+
+def _told(answer: Mapping[str, Any]) -> TestbedError:
+    kinds: Mapping[int, type[TestbedError]] = {each.exit_status: each for each in (UsageError, MachineLacks)}
+    return kinds.get(answer["status"], RunFailed)(answer["error"], hint=answer.get("hint", ""))
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

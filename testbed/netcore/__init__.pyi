@@ -185,15 +185,15 @@ class Fabric:
         """The address of the switch's `struct p4_instance`, to be changed between `hold` and `release` only."""
 
     def load_program(self, switch: int, program: int, seed: int) -> int:
-        """Make an instance of another program for a switch, in place of one that was loaded before; returns its address.
+        """Make an instance of another program for a switch, in place of one loaded before; returns its address.
 
         Packets do not go through it until `swap_program`, so that it may be filled meanwhile, by the same thread. The
         program must stay loaded as long as the fabric lives. Raises ValueError as add_switch does, MemoryError.
         """
 
     def probe_program(self, switch: int, port: int, frame: bytes) -> int | None:
-        """The port to which the loaded program would send a frame that came by `port`, which goes nowhere; None: to none,
-        or to several. The instance counts and remembers it. Raises RuntimeError if none is loaded, MemoryError.
+        """The port to which the loaded program would send a frame that came by `port`, and that goes nowhere; None: to
+        none, or to several. The instance counts and remembers it. Raises RuntimeError if none is loaded, MemoryError.
         """
 
     def swap_program(self, switch: int) -> None:
@@ -254,8 +254,9 @@ class Fabric:
         """Take a link down (all packets in it are lost, what was due before still arrives) or up again."""
 
     def set_job(self, udp_port: int, tcp_first: int, tcp_last: int) -> None:
-        """Which packets count as a job's: UDP destination port, or TCP source or destination port in a range. Those to UDP
-        port 48864, which switches add up, always do.
+        """Which packets count as a job's: UDP destination port, or TCP source or destination port in a range.
+
+        Those to UDP port 48864, which switches add up, always do.
         """
 
     def set_job_hosts(self, hosts: Sequence[tuple[int, int]]) -> None:

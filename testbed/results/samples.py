@@ -71,8 +71,8 @@ class SwitchRow:
     """A counter of a switch at the end: the columns of `switches.csv`, in order."""
 
     switch: str
-    # "port", "flow"; of a native switch "program", "entry", "counter", "unread" (too many elements), and of jobs that it
-    # adds up for "slot", "refused"
+    # "port", "flow"; of a native switch "program", "entry", "counter", "unread" (too many elements), and of what it
+    # adds up "slot", "refused"
     kind: str
     name: str  # interface, the entry's prefix, what became of packets, TABLE:LINE, NAME[INDEX], NAME[0..LAST]
     packets: int

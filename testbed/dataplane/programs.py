@@ -10,6 +10,8 @@ from typing import Any
 from testbed.dataplane.bmv2json import program_of, read_json
 from testbed.dataplane.bmv2model import Program
 from testbed.resources import own_or_shipped, shared_folder
+from testbed.transport.aggregation import BEST_EFFORT, SLOTS
+from testbed.transport.aggregation.parameters import OPTICAL
 
 FILES = (".p4", ".json")
 
@@ -17,12 +19,14 @@ FILES = (".p4", ".json")
 @dataclass(frozen=True, slots=True)
 class SumFacts:
     """What a program adds up (p4/include/aggregation.p4): contributions to one sum at the most, slots of all jobs
-    together, and whether it passes its sums on to a switch above (p4/aggregate_tree.p4).
+    together, whether it passes its sums on to a switch above (p4/aggregate_tree.p4), and by which of the transport's
+    protocols (optical: it averages).
     """
 
     children: int
     slots: int
     passes_on: bool
+    protocol: str = SLOTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ def facts_of(path: Path) -> Facts:
 
 
 def _sums(program: Program) -> SumFacts | None:
-    from testbed.dataplane.aggregation import ARRIVALS, CHILDREN, JOBS, LEAF
+    from testbed.dataplane.aggregation import ARRIVALS, CHILDREN, JOBS, LEAF, SHARED, UNIT, UNIT_LEAF
     from testbed.wire.aggregation import MOST_WORKERS
 
     tables = {table.name.rpartition(".")[2] for table in program.tables}
@@ -85,7 +89,8 @@ def _sums(program: Program) -> SumFacts | None:
     if not {JOBS, CHILDREN} <= tables or not pool:
         return None
     actions = {action.name.rpartition(".")[2] for action in program.actions.values()}
-    return SumFacts(MOST_WORKERS, pool, LEAF in actions)
+    protocol = BEST_EFFORT if SHARED in actions else OPTICAL if UNIT in actions else SLOTS
+    return SumFacts(MOST_WORKERS, pool, bool({LEAF, UNIT_LEAF} & actions), protocol)
 
 
 def sets_priority(program: Program) -> bool:

@@ -183,7 +183,7 @@ class Pause(NamedTuple):
 class Counted(NamedTuple):
     """What one counter of a program holds."""
 
-    kind: str  # "entry", "counter", "slot", "refused", or "unread": a counter with too many elements
+    kind: str  # "entry", "counter", "slot", "sums", "refused", or "unread": a counter with too many elements
     name: str
     packets: int
     bytes: int

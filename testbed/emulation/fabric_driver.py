@@ -61,7 +61,7 @@ def fabric_config(
         job_hosts=tuple(
             (plan.addresses[host].ip, number)
             for number, job in enumerate(plan.jobs if len(plan.jobs) > 1 else ())
-            for host in job.placement
+            for host in job.hosts
         ),
         spray=plan.spec.routing.kind == "spray" and not native,
     )

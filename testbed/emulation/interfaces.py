@@ -59,6 +59,6 @@ def _host_commands(plan: Plan, host: str) -> Iterator[str]:
         if other != host:
             yield f"neighbour replace {theirs.ip} lladdr {theirs.mac} dev {first} nud permanent"
     for job in plan.jobs:
-        if job.aggregation is not None and host in job.placement:
+        if job.aggregation is not None and host in job.hosts:
             sums = job.aggregation.address
             yield f"neighbour replace {sums.ip} lladdr {sums.mac} dev {first} nud permanent"

@@ -16,7 +16,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from testbed.dataplane.aggregation import REFUSED, SLOT_COUNTERS
+from testbed.dataplane.aggregation import JOB_COUNTERS, REFUSED, SLOT_COUNTERS
 from testbed.dataplane.bmv2json import read_json
 from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.counted import counted
@@ -341,6 +341,9 @@ class NativeSwitches:
         return AgentSwitch(name, dpid, Path(switch.config.object).stem, kind, ports, switch.forwarding)
 
 
+_TOLD_BY_JOB = {REFUSED, *SLOT_COUNTERS, *JOB_COUNTERS}
+
+
 def _counted(switch: _Switch) -> Iterator[tuple[str, str, int, int]]:
     """What a program counted: kind, name, packets, bytes; of counters what is not 0, or that there is too much."""
     added = switch.entries.entries if switch.entries else ()
@@ -349,7 +352,7 @@ def _counted(switch: _Switch) -> Iterator[tuple[str, str, int, int]]:
     for entry in held.entries:
         yield "entry", f"{entry.table}:{entry.line}", entry.packets, entry.bytes
     for each in held.counters:
-        if not (switch.sums and each.counter.rpartition(".")[2] in (REFUSED, *SLOT_COUNTERS)):  # told by job
+        if not (switch.sums and each.counter.rpartition(".")[2] in _TOLD_BY_JOB):
             yield "counter", f"{each.counter}[{each.index}]", each.packets, each.bytes
     for name, size in held.unread:
         yield "unread", f"{name}[0..{size - 1}]", 0, 0

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, Self
 
-from testbed.dataplane.aggregation import Adder, Contributor, JobHere, Switch
+from testbed.dataplane.aggregation import Adder, Contributor, JobHere, Server, Switch
 from testbed.dataplane.native.control import ControlError
 from testbed.errors import RunFailed
 from testbed.plan.model import Aggregation, Entry, Plan
@@ -61,16 +61,18 @@ class SumsHere:
             told = (
                 f"switch {name} is to add up for {' and '.join(job.name for job in meeting)}, and its program does not"
             )
-            raise ControlError(f"{told}: {error.message}", hint="aggregate or aggregate_tree does") from error
+            raise ControlError(f"{told}: {error.message}", hint=_adding(meeting)) from error
 
     def __bool__(self) -> bool:
         return bool(self._here)
 
     def counted(self) -> Iterator[tuple[str, str, int, int]]:
-        """Rows as `testbed.emulation.fabric_client.Counted`: of slots (`JOB[SLOT] WHAT`), and of packets refused."""
+        """Rows as `testbed.emulation.fabric_client.Counted`: of slots (`JOB[SLOT] WHAT`) or of all (`JOB: WHAT`), and
+        of packets refused."""
         for here in self._here:
             for what, slot, packets in here.adder.counts():
-                yield "slot", f"{here.job.name}[{slot}] {what}", packets, 0
+                kind, name = ("sums", f"{here.job.name}:") if slot is None else ("slot", f"{here.job.name}[{slot}]")
+                yield kind, f"{name} {what}", packets, 0
             for reason, packets in here.adder.refused().items():
                 if packets:
                     yield "refused", f"{here.job.name}: {reason}", packets, 0
@@ -119,6 +121,12 @@ def _port_to(ip: str, entries: Iterable[Entry]) -> int | None:
     return best.ports[0] if best is not None and len(best.ports) == 1 else None
 
 
+def _adding(jobs: Sequence[SummedJob]) -> str:
+    if any(unit.shift is not None for job in jobs for unit in job.tree.switches.values()):
+        return "aggregate_optical does"
+    return "aggregate_besteffort does" if any(job.tree.server for job in jobs) else "aggregate or aggregate_tree does"
+
+
 def _part(tree: Aggregation, name: str) -> JobHere:
     here = tree.switches[name]
     children = [Contributor(child.port, child.address.ip, child.address.mac) for child in here.children]
@@ -131,6 +139,8 @@ def _part(tree: Aggregation, name: str) -> JobHere:
         values=tree.values,
         children=children,
         index=None if here.parent is None else here.index,
+        server=Server(served.address.ip, served.address.mac, served.pool) if (served := tree.server) else None,
+        shift=here.shift,
     )
 
 

@@ -178,13 +178,25 @@ class Child:
 class Summing:
     """A switch that adds up for a job. Results come to it at `address`, which is no host's.
 
-    It is child number `index` of `parent`; the root has none.
+    It is child number `index` of `parent`; the root has none. shift: of a unit that averages, the binary places by
+    which it divides sums (p4/aggregate_optical.p4).
     """
 
     children: tuple[Child, ...]
     parent: str | None
     index: int
     address: Address
+    shift: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SumServer:
+    """The host that adds up what a job's switch has no room for, and of how many aggregators that switch has the use,
+    together with all other such jobs."""
+
+    host: str
+    address: Address
+    pool: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +205,8 @@ class Aggregation:
 
     number: of the job, on the wire. ways: each switch of the tree but the root -> its port towards it. switches: those
     that add up, the root last; the others only route. values: in a packet. slots: of the job, which in the switches'
-    pools begin at `first_slot`.
+    pools begin at `first_slot`. server: of a best-effort job, whose slots are chunks under way and have no room of
+    their own.
     """
 
     job: str
@@ -204,6 +217,7 @@ class Aggregation:
     values: int
     slots: int
     first_slot: int
+    server: SumServer | None = None
 
     @property
     def address(self) -> Address:
@@ -247,6 +261,12 @@ class JobPlan:
     aggregation: Aggregation | None = None  # None: the ranks do it all
 
     @property
+    def hosts(self) -> tuple[str, ...]:
+        """The ranks' hosts, and that of its server if it has one: the packets of these are the job's."""
+        server = self.aggregation.server if self.aggregation else None
+        return (*self.placement, server.host) if server else self.placement
+
+    @property
     def numbers(self) -> range:
         """The numbers of its ranks among those of all jobs."""
         return range(self.first, self.first + len(self.placement))
@@ -280,6 +300,11 @@ class Plan:
     def placement(self) -> tuple[str, ...]:
         """The host of each rank, the jobs' ranks numbered through."""
         return tuple(host for job in self.jobs for host in job.placement)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts where processes of jobs run: the ranks' by their numbers, then the servers'."""
+        return self.placement + tuple(host for job in self.jobs for host in job.hosts[len(job.placement) :])
 
     def called(self, number: int) -> str:
         """A rank by its number among those of all jobs: `rank 3`, or where jobs have names `rank NAME/3`."""

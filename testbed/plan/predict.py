@@ -17,8 +17,10 @@ from testbed.plan.sums import Packets, SumPaths
 from testbed.plan.timing import StageTimes
 from testbed.spec.model import JobSpec, TrafficSpec, TransportSpec, WorkloadSpec
 from testbed.training import buffer_elements
-from testbed.transport import reduces
+from testbed.transport import loses, reduces, settle
 from testbed.transport.aggregation import rounds
+from testbed.transport.aggregation.passage import packets as averaged_packets
+from testbed.transport.parameters import Value
 from testbed.wire.aggregation import VALUE_BYTES
 from testbed.wire.ethernet import ETHERNET_BYTES, UDP_WIRE_BYTES, WIRE_BYTES
 
@@ -61,8 +63,10 @@ def predict(job: JobSpec, ranks: RankPaths, switching: Switching, tree: Aggregat
     packets, hops, bound, rate = 0, 0, 0, 0.0
     schedule = schedule_of(job)
     if tree is not None and sums is not None and job.workload is not None and job.workload.kind == "collective":
-        each = summed_packets(job.workload, framing, tree)
-        packets = 2 * each.count * len(ranks.placement)  # there, and the sums back
+        block = settle(job.transport, path).values["block"] if loses(job.transport) else None
+        each = summed_packets(job.workload, framing, tree, block)
+        # There, and the sums back; with a server at the least one packet a chunk to it and one from it.
+        packets = 2 * each.count * (len(ranks.placement) + (tree.server is not None))
         hops = packets if switching.kind == "native" else 2 * each.count * sums.hops
         bound = sums.bound_ns(each)
         rate = hops * _NS / bound
@@ -78,10 +82,16 @@ def predict(job: JobSpec, ranks: RankPaths, switching: Switching, tree: Aggregat
     return Prediction(path.base_rtt_ns, bound, packets, hops, rate)
 
 
-def summed_packets(workload: WorkloadSpec, framing: Framing, tree: Aggregation) -> Packets:
-    """What each worker sends for the buffers of one iteration, without retransmissions."""
+def summed_packets(workload: WorkloadSpec, framing: Framing, tree: Aggregation, block: Value | None = None) -> Packets:
+    """What each worker sends for the buffers of one iteration, without retransmissions.
+
+    block: chunks with one scale, where units average.
+    """
     floats = workload.dtype != "int32"
-    each = [rounds(elements, tree.values, tree.slots, floats=floats) for elements, _ in buffers(workload)]
+    if block is not None:
+        each = [averaged_packets(elements, tree.values, int(block)) for elements, _ in buffers(workload)]
+    else:
+        each = [rounds(elements, tree.values, tree.slots, floats=floats) for elements, _ in buffers(workload)]
     chunks, exponents = (sum(part) for part in zip(*each, strict=True))
     return Packets(chunks, framing.full_bytes, exponents, framing.full_bytes - VALUE_BYTES * tree.values)
 

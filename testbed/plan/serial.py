@@ -23,6 +23,7 @@ from testbed.plan.model import (
     Plan,
     Prediction,
     Summing,
+    SumServer,
     Switching,
     SwitchPlan,
 )
@@ -146,12 +147,13 @@ def _job(data: Mapping[str, Any], spec: Spec) -> JobPlan:
 def aggregation(data: Mapping[str, Any]) -> Aggregation:
     """A job's tree of sums, as `to_json` wrote it."""
     switches = {name: _summing(summing) for name, summing in data["switches"].items()}
-    return Aggregation(**{**data, "switches": switches})
+    server = data["server"] and SumServer(**{**data["server"], "address": Address(**data["server"]["address"])})
+    return Aggregation(**{**data, "switches": switches, "server": server})
 
 
 def _summing(data: Mapping[str, Any]) -> Summing:
     children = tuple(Child(**{**child, "address": Address(**child["address"])}) for child in data["children"])
-    return Summing(children, data["parent"], data["index"], Address(**data["address"]))
+    return Summing(children, data["parent"], data["index"], Address(**data["address"]), data["shift"])
 
 
 def _switching(data: Mapping[str, Any]) -> Switching:

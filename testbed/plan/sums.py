@@ -1,5 +1,7 @@
 """What summing in the network costs at the least: the round trip of a chunk, and the bound of a whole buffer.
 
+With a server the way up ends there, and the way down begins there.
+
 A chunk's packets cross a link of the tree as often as contributions come over it: once above a switch that sums, and
 once for each contribution below one that only routes. The bound is the largest, over all links, of three times: until
 the first packet can be there, all packets over it, and from there home; a sum is there only with its last contribution,
@@ -38,14 +40,16 @@ class SumPaths:
         self._graph = graph
         out = {(link.source, link.source_port): link for link in graph.links}
         self._next = {name: out[name, port] for name, port in tree.ways.items()}
-        self._up = [self._way(host) for host in placement]
-        self._down = [[graph.reverse(link) for link in reversed(way)] for way in self._up]
+        server = self._way(tree.server.host) if tree.server else []
+        self._up = [self._way(host) + self._back(server) for host in placement]
+        self._down = [server + self._back(self._way(host)) for host in placement]
         self._contributions = Counter(
             link.cable
             for name, summing in tree.switches.items()
             for child in summing.children
             for link in self._way(child.node, name)
         )
+        self._contributions.update(link.cable for link in server)  # at the best one packet a chunk
 
     @property
     def hops(self) -> int:
@@ -85,6 +89,9 @@ class SumPaths:
                 pick = max if crossings == 1 else min
                 bound = max(bound, pick(head) + crossings * work + pick(tails[link]))
         return bound
+
+    def _back(self, way: Sequence[Link]) -> list[Link]:
+        return [self._graph.reverse(link) for link in reversed(way)]
 
     def _up_ns(self, wire_bytes: int) -> float:
         return max(_alone_ns(way, wire_bytes) for way in self._up)

@@ -20,7 +20,7 @@ def switching_of(spec: Spec, graph: Graph, capabilities: Capabilities) -> Switch
     controller = named or (None if spec.switches.kind in ("native", "bmv2") else _CONTROLLER)
     if kind == "ovs":
         return Switching(kind, controller, {})
-    program = default_program(spec.routing, sums=sums)
+    program = default_program(spec)
     keys = switch_keys(graph, spec.switches)
     if kind == "bmv2":
         switches = {name: Bmv2Switch(each.program or program, each.entries) for name, each in keys.items()}
@@ -32,8 +32,7 @@ def spelled_out(spec: Spec, switching: Switching) -> Spec:
     """The spec with what was chosen where its `switches` leave it open: kind, controller, program."""
     chosen: dict[str, str | None] = {"kind": switching.kind, "controller": switching.controller}
     if switching.kind != "ovs" and spec.switches.program is None:
-        sums = any(reduces(job.transport) for job in spec.all_jobs.values())
-        chosen["program"] = default_program(spec.routing, sums=sums)
+        chosen["program"] = default_program(spec)
     return spec.model_copy(update={"switches": spec.switches.model_copy(update=chosen)})
 
 

@@ -126,7 +126,7 @@ class Books:
         return JobTally(
             packet_totals(
                 self._plan,
-                job.placement,
+                job.hosts,
                 links,
                 ranks,
                 at_hosts=at_hosts,
@@ -185,7 +185,8 @@ class Books:
         """Whether hosts' own links count the job's packets, because ranks cannot, or some of them are dead."""
         command = job.spec.workload is not None and job.spec.workload.kind == "command"
         dead = not self._conductor.planned_deaths.isdisjoint(job.numbers)
-        return command or job.spec.transport.kind == "tcp" or dead
+        served = job.aggregation is not None and job.aggregation.server is not None
+        return command or served or job.spec.transport.kind == "tcp" or dead
 
     def _expected(self, where: str, count: int, links: Iterable[LinkRow]) -> bool:
         """Whether a loss is one that the spec asks for, or that the packets' balance holds already."""
@@ -194,8 +195,8 @@ class Books:
         if PORT_WITHOUT_LISTENER not in where:
             return False
         host = where.partition(":")[0]
-        placement = self._plan.placement
-        copies = host not in placement and count <= strayed(self._plan, placement, links)[host]
+        hosts = self._plan.hosts
+        copies = host not in hosts and count <= strayed(self._plan, hosts, links)[host]
         return copies or any(self._counted_at_hosts(job) for job in self._plan.jobs)
 
     def _rows_or_loss(self, native: tuple[SwitchCounters, ...]) -> tuple[SwitchRow, ...]:

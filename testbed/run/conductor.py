@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from testbed.errors import RunFailed
 from testbed.run.channel import Channel, Hub, Message
 
-_LOGS = {"rank": "worker", "fabric": "fabric"}
+_LOGS = {"rank": "worker", "server": "worker"}  # of roles whose name is not their log's
 _TICK_S = 0.2
 _PROGRESS_ANSWER_S = 2.0
 _PROGRESS_LIMIT_S = 10.0
@@ -213,7 +213,7 @@ class Conductor:
         event = message.get("event")
         role = channel.hello["hello"]
         if event == "failed" and role in ("rank", "fabric"):
-            raise RunFailed(f"{channel.name} failed: {message.get('reason')}", hint=f"see logs/{_LOGS[role]}.log")
+            raise RunFailed(f"{channel.name} failed: {message.get('reason')}", hint=_see_log(role))
         if event is None and "id" in message:
             self._answers[channel, message["id"]] = message
         elif role in ("controller", "fabric"):
@@ -241,7 +241,11 @@ class Conductor:
         if role == "controller":
             self.lost.append("controller")
             return
-        raise RunFailed(f"the {role} is gone (it died or was killed)", hint=f"see logs/{role}.log")
+        raise RunFailed(f"the {role} is gone (it died or was killed)", hint=_see_log(role))
 
     def _missing(self, found: dict[int, Message], among: Container[int] | None) -> str:
         return ", ".join(channel.name for rank, channel in self.living(among) if rank not in found)
+
+
+def _see_log(role: str) -> str:
+    return f"see logs/{_LOGS.get(role, role)}.log"

@@ -10,8 +10,8 @@ from testbed.emulation.processes import Child
 
 
 def start_workers(network: EmulatedNetwork, logs: Path) -> Child:
-    """The zygote: it warms up once and forks one process a rank, each in its host's namespace."""
-    namespaces = {number: network.netns(host) for number, host in enumerate(network.plan.placement)}
+    """The zygote: it warms up once and forks one process a rank or server, each in its host's namespace."""
+    namespaces = {number: network.netns(host) for number, host in enumerate(network.plan.hosts)}
     return _start(network, logs, "worker", "testbed.worker", namespaces)
 
 

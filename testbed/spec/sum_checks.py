@@ -7,7 +7,7 @@ from testbed.spec.document import Step
 from testbed.spec.findings import Findings
 from testbed.spec.model import JobSpec
 from testbed.spec.network_checks import MTU_BYTES, Network
-from testbed.transport import TRANSPORTS
+from testbed.transport import TRANSPORTS, loses
 from testbed.transport.aggregation import packet_bytes
 from testbed.wire.aggregation import BLOCK_VALUES, VALUE_BYTES
 from testbed.wire.ethernet import IPV4_BYTES, UDP_BYTES
@@ -50,6 +50,9 @@ def _check_workload(findings: Findings, path: tuple[Step, ...], job: JobSpec) ->
     if work.algorithm in ALGORITHMS or is_reference(work.algorithm or ""):
         message = f"{work.algorithm} exchanges messages, and with aggregation switches add up: leave this out"
         findings.add((*path, "workload", "algorithm"), message, IN_NETWORK)
+    if work.dtype == "int32" and loses(job.transport):
+        message = "is int32, and means of words are rounded: only floats are for protocol: optical"
+        findings.add((*path, "workload", "dtype"), message, "float32")
     if work.root:
         findings.add((*path, "workload", "root"), f"{IN_NETWORK} has no root rank: leave this out", at_key=True)
 

@@ -20,7 +20,6 @@ from testbed.spec.network_checks import MTU_BYTES, Network
 from testbed.suggest import closest
 from testbed.topology.graph import Graph
 from testbed.topology.switches import MOST_PORTS, P4RUNTIME, WRITTEN, Setter, default_program, given, who_sets
-from testbed.transport import reduces
 from testbed.units import format_bytes
 from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES, UDP_HEADERS_BYTES
 
@@ -101,12 +100,14 @@ def _check_swap(net: Network, path: Path, fault: FaultSpec) -> None:
         net.findings.add(
             (*path, "kind"), f"with the controller {P4RUNTIME} programs are exchanged by P4Runtime's clients"
         )
-    if fault.select is not None:
-        net.select_switches((*path, "select"), fault.select)
+    switches = net.select_switches((*path, "select"), fault.select) if fault.select is not None else ()
     if fault.program is not None:
         _check_program(net.findings, (*path, "program"), fault.program)
     if fault.entries is not None:
         _check_entries_file(net.findings, (*path, "entries"), fault.entries)
+    if fault.program is not None and fault.entries is not None and net.graph is not None and switches:
+        fewest = min(len(net.graph.links_from(name)) for name in switches)
+        _check_lines(net.findings, (*path, "entries"), fault.entries, fault.program, fewest)
 
 
 def _check_controller(switches: SwitchesSpec, findings: Findings) -> None:
@@ -307,10 +308,6 @@ def _check_priorities(net: Network, switches: Sequence[_Switch]) -> None:
 
 def _check_entries(net: Network, graph: Graph, switches: Sequence[_Switch]) -> None:
     """Each file of entries against each program that takes it, and the fewest ports of its switches."""
-    from testbed.dataplane.entries import mistakes
-    from testbed.dataplane.entries import path_of as entries_of
-    from testbed.dataplane.programs import path_of, program_in
-
     ports: dict[tuple[Path, str], int] = {}
     for switch in switches:
         if "entries" in switch.set_by:
@@ -318,20 +315,29 @@ def _check_entries(net: Network, graph: Graph, switches: Sequence[_Switch]) -> N
             ports[use] = min(len(graph.links_from(switch.name)), ports.get(use, MOST_PORTS))
     named = {s.path("entries"): s.set_by["entries"][1].entries for s in switches if "entries" in s.set_by}
     for (path, name), fewest in ports.items():
-        try:
-            program, file = program_in(path_of(name)), entries_of(str(named[path]))
-        except (TestbedError, OSError):
-            continue  # which is told of the program, or of the file
-        found = list(mistakes(program, file, fewest))
-        for mistake in found[:_MOST_LINES]:
-            hint = f" ({mistake.hint})" if mistake.hint else ""
-            net.findings.add(path, f"does not fit {PurePath(name).stem}: {mistake}{hint}")
-        if len(found) > _MOST_LINES:
-            net.findings.add(path, f"does not fit {PurePath(name).stem}: {len(found) - _MOST_LINES} lines more")
+        _check_lines(net.findings, path, str(named[path]), name, fewest)
+
+
+def _check_lines(findings: Findings, path: Path, entries: str, name: str, ports: int) -> None:
+    """A file of entries, line by line, against the program called `name` on a switch with so many ports."""
+    from testbed.dataplane.entries import mistakes
+    from testbed.dataplane.entries import path_of as entries_of
+    from testbed.dataplane.programs import path_of, program_in
+
+    try:
+        program, file = program_in(path_of(name)), entries_of(entries)
+    except (TestbedError, OSError):
+        return  # which is told of the program, or of the file
+    found = list(mistakes(program, file, ports))
+    for mistake in found[:_MOST_LINES]:
+        hint = f" ({mistake.hint})" if mistake.hint else ""
+        findings.add(path, f"does not fit {PurePath(name).stem}: {mistake}{hint}")
+    if len(found) > _MOST_LINES:
+        findings.add(path, f"does not fit {PurePath(name).stem}: {len(found) - _MOST_LINES} lines more")
 
 
 def _default(spec: Spec) -> str:
-    return default_program(spec.routing, sums=any(reduces(job.transport) for job in spec.all_jobs.values()))
+    return default_program(spec)
 
 
 def _program_of(set_by: Mapping[str, Setter]) -> str | None:

@@ -5,14 +5,22 @@ Entries are of a program: one that names another program, and no entries, leaves
 
 from collections.abc import Mapping, Sequence
 
-from testbed.spec.model import RoutingSpec, SwitchesSpec, SwitchKeys
+from testbed.spec.model import Spec, SwitchesSpec, SwitchKeys
 from testbed.topology.graph import Graph
 from testbed.topology.select import select_switches
+from testbed.transport import protocol_of
+from testbed.transport.aggregation import BEST_EFFORT, SLOTS
+from testbed.transport.aggregation.parameters import OPTICAL
 
 KEYS = tuple(SwitchKeys.model_fields)
 WRITTEN = {key: SwitchKeys.model_fields[key].alias or key for key in KEYS}  # as a spec has them
 P4RUNTIME = "p4runtime"  # the controller that drives native switches as a P4Runtime client
 MOST_PORTS = 509  # v1model's ports have 9 bits; 0 is nobody's, 510 the controller's and 511 drops
+_ADDING = {  # by an aggregation's protocol
+    SLOTS: "aggregate_tree",
+    BEST_EFFORT: "aggregate_besteffort",
+    OPTICAL: "aggregate_optical",
+}
 Setter = tuple[tuple[str | int, ...], SwitchKeys]  # where in `switches`, and what is written there
 
 
@@ -46,8 +54,10 @@ def given(entry: SwitchKeys) -> list[str]:
     return [key for key in KEYS if getattr(entry, key) is not None]
 
 
-def default_program(routing: RoutingSpec, *, sums: bool) -> str:
-    """The program that does what `routing` says, where none is named; `sums`: and adds up what workers send."""
-    if sums:
-        return "aggregate_tree"
-    return "spray" if routing.kind == "spray" else "l3_ecmp"
+def default_program(spec: Spec) -> str:
+    """The program of switches where none is named: what adds up for the first job that aggregates, or does as `routing`
+    says."""
+    for job in spec.all_jobs.values():
+        if (protocol := protocol_of(job.transport)) is not None:
+            return _ADDING[protocol]
+    return "spray" if spec.routing.kind == "spray" else "l3_ecmp"

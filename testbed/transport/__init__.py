@@ -13,7 +13,10 @@ from testbed.plugins import PluginError, is_reference, load
 from testbed.spec.model import TransportSpec
 from testbed.transport import parameters, settings
 from testbed.transport.aggregation import PARAMETERS as AGGREGATION_PARAMETERS
-from testbed.transport.aggregation import AggregationEndpoint, MakeReduce
+from testbed.transport.aggregation import SLOTS, AggregationEndpoint, MakeReduce, Member, ReduceEndpoint
+from testbed.transport.aggregation.optical import OpticalEndpoint
+from testbed.transport.aggregation.optical_parameters import OPTICAL_PARAMETERS
+from testbed.transport.aggregation.parameters import OPTICAL
 from testbed.transport.endpoint import Endpoint, Path, Peer
 from testbed.transport.parameters import Parameter, ParameterError
 from testbed.transport.roce import PARAMETERS as ROCE_PARAMETERS
@@ -47,11 +50,18 @@ ROCE = Transport(
     "roce", "RoCEv2 reliable connections with go-back-N, as RDMA NICs have them", ROCE_PARAMETERS, RoceEndpoint
 )
 TCP = Transport("tcp", "the kernel's TCP", ())
+
+
+def _member(path: Path, member: Member, settings: Settings) -> ReduceEndpoint:
+    make = OpticalEndpoint if settings.values["protocol"] == OPTICAL else AggregationEndpoint
+    return make(path, member, settings)
+
+
 AGGREGATION = Transport(
     "aggregation",
     "SwitchML's slots: switches add up the ranks' chunks",
-    AGGREGATION_PARAMETERS,
-    reduce=AggregationEndpoint,
+    AGGREGATION_PARAMETERS + OPTICAL_PARAMETERS,
+    reduce=_member,
 )
 
 TRANSPORTS: Mapping[str, Transport] = {transport.name: transport for transport in (ROCE, TCP, AGGREGATION)}
@@ -75,6 +85,16 @@ def find(kind: str) -> Transport:
 def reduces(spec: TransportSpec) -> bool:
     """Whether switches add up what ranks send, so that these exchange no messages; raises ParameterError."""
     return find(spec.kind).reduce is not None
+
+
+def loses(spec: TransportSpec) -> bool:
+    """Whether results may be partial, as nothing that is lost is sent again; raises ParameterError."""
+    return protocol_of(spec) == OPTICAL
+
+
+def protocol_of(spec: TransportSpec) -> str | None:
+    """How switches add up what ranks send; None: they do not. Raises ParameterError."""
+    return spec.parameters.get("protocol", SLOTS) if reduces(spec) else None
 
 
 def problems(spec: TransportSpec) -> dict[str, tuple[str, str]]:
@@ -105,6 +125,6 @@ def written(spec: TransportSpec, path: Path) -> dict[str, Any]:
 
 
 __all__ = [
-    "TRANSPORTS", "Endpoint", "Make", "ParameterError", "Path", "Peer", "Settings", "Transport", "find", "problems",
-    "queue_pairs", "reduces", "settle", "written",
+    "TRANSPORTS", "Endpoint", "Make", "ParameterError", "Path", "Peer", "Settings", "Transport", "find", "loses",
+    "problems", "protocol_of", "queue_pairs", "reduces", "settle", "written",
 ]  # fmt: skip

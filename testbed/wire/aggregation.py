@@ -6,7 +6,13 @@ A packet in UDP (port 48864, SwitchML's first) is `header | values`; all of it i
 
 Values are int32, as many as the header says: 0 (a round of exponents alone) or 32, 64 .. 256, the same number in all
 packets of a job that have any; a last chunk is padded with zeros. `worker` is the sender's index among the children of
-the switch that receives the packet, and 0 in a result. Flags and the reserved bits are 0.
+the switch that receives the packet, and 0 in a result. Flags and the reserved bits are 0, but with a server.
+
+With a server (ATP's protocol, NSDI 2021; p4/aggregate_besteffort.p4) a contribution that is sent again says so (AGAIN).
+What a switch has of a chunk goes to the server (PARTIAL) when it is whole or has to, with a bitmap of the workers whose
+contributions it is the sum of: the lower half in place of `worker`, the upper half in place of the reserved bits. The
+server sends the sum to the switch (SUM), which makes it the result; `worker` is 0 then, or with the flag ALONE the one
+that it is for. The flag CONGESTED is set where a queue was deep on any contribution's way, and comes with the result.
 
 With RoCE framing (port 4791) a BTH (UC SEND ONLY) stands before the header and an ICRC behind the values.
 
@@ -19,7 +25,7 @@ What the switches rely on (SwitchML's protocol, NSDI 2021, section 3.5, and what
 
 import struct
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
 from testbed.wire import MalformedError, roce
 
@@ -33,21 +39,35 @@ MOST_WORKERS = 32  # children of one switch: the width of its bitmaps
 LEAST_EXPONENT, MOST_EXPONENT = -128, 127
 UC_SEND_ONLY = 0x24  # IBTA volume 1, table 38: unreliable connection 0x20, SEND ONLY 4
 
-LAYOUT = struct.Struct(">BBHHHIbxxx")
+LAYOUT = struct.Struct(">BBHHHIbBH")
 _VERSION_BIT = 1 << 15
 _BTH = struct.Struct(">BBHII")
 
 
 class Kind(IntEnum):
-    """What a packet is: a child's contribution on its way up, or the sum on its way down."""
+    """What a packet is: a child's contribution on its way up, or the sum on its way down; and, with a server, the same
+    contribution again, what goes from the switch to the server, and what comes back."""
 
     ADD = 1
     RESULT = 2
+    AGAIN = 3
+    PARTIAL = 4
+    SUM = 5
+
+
+class Flag(IntFlag):
+    """What `flags` has of a job with a server."""
+
+    CONGESTED = 1
+    ALONE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """`values` counts those that follow; `exponent` is of the slot's next chunk, in a result the children's largest."""
+    """`values` counts those that follow; `exponent` is of the slot's next chunk, in a result the children's largest.
+
+    upper: the reserved bits.
+    """
 
     kind: Kind
     job: int
@@ -57,6 +77,8 @@ class Header:
     values: int
     chunk: int
     exponent: int = 0
+    flags: int = 0
+    upper: int = 0
 
 
 def encode(header: Header) -> bytes:
@@ -67,8 +89,9 @@ def encode(header: Header) -> bytes:
     place = header.version << 15 | header.slot
     try:
         return LAYOUT.pack(
-            header.kind, header.job, header.worker, place, header.values, header.chunk & 0xFFFFFFFF, header.exponent
-        )
+            header.kind, header.job, header.worker, place, header.values,
+            header.chunk & 0xFFFFFFFF, header.exponent, header.flags, header.upper,
+        )  # fmt: skip
     except struct.error as error:
         raise MalformedError(f"an aggregation header: {error}") from None
 
@@ -77,11 +100,12 @@ def decode(data: bytes | memoryview) -> Header:
     """The header at the head of `data`. Raises `MalformedError`."""
     if len(data) < HEADER_BYTES:
         raise MalformedError(f"{len(data)} bytes are no aggregation header ({HEADER_BYTES})")
-    kind, job, worker, place, values, chunk, exponent = LAYOUT.unpack_from(data)
-    if kind not in (Kind.ADD, Kind.RESULT):
+    kind, job, worker, place, values, chunk, exponent, flags, upper = LAYOUT.unpack_from(data)
+    if kind not in (*Kind,):
         raise MalformedError(f"kind {kind} of an aggregation packet is not known")
     _check_values(values)
-    return Header(Kind(kind), job, worker, place & _VERSION_BIT - 1, place >> 15, values, chunk, exponent)
+    slot, version = place & _VERSION_BIT - 1, place >> 15
+    return Header(Kind(kind), job, worker, slot, version, values, chunk, exponent, flags, upper)
 
 
 def split(data: bytes | memoryview) -> tuple[Header, memoryview]:

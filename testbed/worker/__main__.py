@@ -22,7 +22,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m testbed.worker", description=__doc__)
     parser.add_argument("--plan", type=Path, required=True, help="plan.json")
     parser.add_argument("--control", type=Path, required=True, help="the run's control socket, in a folder of its id")
-    parser.add_argument("--namespaces", type=json.loads, required=True, help="rank -> network namespace, as JSON")
+    parser.add_argument(
+        "--namespaces", type=json.loads, required=True, help="rank or server -> network namespace, as JSON"
+    )
     arguments = parser.parse_args()
     try:
         plan = from_json(json.loads(arguments.plan.read_text()))

@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy.typing as npt
 
 from testbed import netcore
-from testbed.transport.aggregation import ReduceEndpoint, ReduceEvent
+from testbed.transport.aggregation import AggregationServer, ReduceEndpoint, ReduceEvent
 from testbed.transport.endpoint import ALL, Arrival, Buffer, Burst, Completion, Counters, Endpoint, Event, Path
 from testbed.wire.ethernet import FCS_BYTES, UDP_HEADERS_BYTES, UDP_WIRE_BYTES
 from testbed.worker.clock import ModelClock
@@ -284,6 +284,10 @@ class SumNic(_UdpNic[ReduceEndpoint]):
 
     def events(self) -> Sequence[ReduceEvent]:
         return self._endpoint.events()
+
+
+class ServerNic(_UdpNic[AggregationServer]):
+    """The NIC of a server that adds up what a switch has no room for."""
 
 
 def can_segment(sock: socket.socket, target_ip: int) -> bool:

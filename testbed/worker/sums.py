@@ -57,7 +57,9 @@ class SumIteration:
                 return
             layer = event.id - self._first_id
             self._left.discard(layer)
-            self.received_bytes += self._buffers[layer].nbytes
+            lost = sum(last - first for first, last in event.missing)
+            self.missing_bytes += lost
+            self.received_bytes += self._buffers[layer].nbytes - lost
             self.received_ns = self._progress_ns = now
 
     def wake_ns(self) -> int | None:

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from testbed.netcore import set_timer_slack
 from testbed.run.channel import Channel, ChannelClosed
 from testbed.worker import process
 from testbed.worker.setup import Shared, Sockets
+from testbed.worker.sum_server import start_server
 
 _GONE = np.iinfo(np.int64).max
 
@@ -33,6 +34,7 @@ def run_ranks(jobs: Sequence[Shared], control: Path, namespaces: Mapping[int, st
     """
     gc.freeze()  # the children's collections shall not copy the parent's pages
     parent = os.getpid()
+    servers = [*_servers(jobs, control, namespaces)]
     children: dict[int, tuple[Shared, int]] = {}
     for shared in jobs:
         for rank, number in enumerate(shared.job.numbers):
@@ -45,10 +47,24 @@ def run_ranks(jobs: Sequence[Shared], control: Path, namespaces: Mapping[int, st
     worst = 0
     while children:
         child, status = os.wait()
+        worst = worst or abs(os.waitstatus_to_exitcode(status))
+        if child in servers:  # which the run sees at the end of its control stream
+            servers.remove(child)
+            continue
         shared, rank = children.pop(child)
         shared.inputs.finished[rank] = _GONE
-        worst = worst or abs(os.waitstatus_to_exitcode(status))
+    for server in servers:
+        os.kill(server, signal.SIGKILL)
+        os.waitpid(server, 0)
     return worst
+
+
+def _servers(jobs: Sequence[Shared], control: Path, namespaces: Mapping[int, str]) -> Iterator[int]:
+    """The processes of the jobs' servers, up and waiting; their numbers are behind the ranks'."""
+    for shared in jobs:
+        if (tree := shared.job.aggregation) and (server := tree.server):
+            namespace = namespaces.get(shared.plan.hosts.index(server.host))
+            yield start_server(shared, tree, server, control, namespace)
 
 
 def _be_rank(shared: Shared, control: Path, rank: int, parent: int, namespace: str | None) -> None:

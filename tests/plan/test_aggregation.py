@@ -122,8 +122,9 @@ def test_jobs_that_meet_share_a_pool() -> None:
     assert [job.first_slot for job in (first, second, third)] == [0, 0, 512]
     with pytest.raises(
         AggregationError, match="is 512, and the pool of leaf0 has 1024 slots, of which other jobs have 1024"
-    ):
+    ) as caught:
         with_slots(tree(net), [first, second, third], pools, 256, 512)
+    assert caught.value.suggestion == "", "no number of slots is left"
 
 
 @pytest.mark.parametrize(
@@ -243,3 +244,67 @@ def test_what_harms_sums_is_noted() -> None:
         "switches that add up check no payload: what `corrupt` damages goes into sums, which then are wrong",
         "sums go by leaf1>spine0, which a fault cuts: their way does not change, and they wait",
     ]
+
+
+BEST = SumFacts(children=32, slots=2048, passes_on=False, protocol="besteffort")
+SERVED = {"transport": {"kind": "aggregation", "protocol": "besteffort"}, "switches": {"kind": "native"}}
+
+
+def test_the_server_is_the_first_host_without_a_rank_or_the_one_that_is_named() -> None:
+    keys = star(6, **SERVED, workload={"size": "1MiB", "dtype": "int32"}) | {"workers": {"count": 4}}
+    job = planned(**keys).jobs[0]
+    tree = job.aggregation
+    assert tree
+    assert tree.server
+    assert (tree.server.host, tree.server.pool, job.hosts[4:]) == ("h4", 2048, ("h4",))
+    named = {**SERVED["transport"], "server": "h5", "pool": 100}
+    other = planned(**keys | {"transport": named}).jobs[0].aggregation
+    assert other
+    assert other.server
+    assert (other.server.host, other.server.pool) == ("h5", 100)
+
+
+@pytest.mark.parametrize(
+    ("keys", "what"),
+    [
+        ({"workers": {"count": 6}}, r"transport\.server: besteffort needs a host without a rank, and all 6"),
+        ({"server": "h9"}, r"transport\.server: 'h9' is not a host"),
+        ({"server": "h0"}, r"transport\.server: h0 has a rank"),
+        ({"protocol": "slots", "server": "h5"}, r"transport\.server: goes with protocol: besteffort"),
+        ({"protocol": "slots", "pool": 10}, r"transport\.pool: goes with protocol: besteffort"),
+        ({"program": "aggregate"}, r"switches\.program: no switch adds up by protocol besteffort: s0 runs aggregate,"),
+        ({"program": "aggregate", "root": "s0"}, r"transport\.root: s0 runs aggregate, which does not add up by"),
+        ({"protocol": "slots", "program": "aggregate_besteffort"}, r"no switch adds up: s0 runs aggregate_besteffort"),
+    ],
+)
+def test_what_a_server_cannot_serve_is_refused_by_name(keys: dict[str, Any], what: str) -> None:
+    transport = {**SERVED["transport"], **{k: keys[k] for k in ("protocol", "server", "pool", "root") if k in keys}}
+    changed = {
+        "workers": keys.get("workers", {"count": 4}),
+        "transport": transport,
+        "switches": {"kind": "native", **({"program": keys["program"]} if "program" in keys else {})},
+    }
+    with pytest.raises(AggregationError, match=what):
+        planned(**star(6, workload={"size": "1MiB", "dtype": "int32"}) | changed)
+
+
+def test_two_jobs_have_servers_of_their_own_and_one_pool() -> None:
+    job = {"workers": {"count": 2}, "transport": SERVED["transport"], "workload": {"size": "1MiB", "dtype": "int32"}}
+    keys = {key: value for key, value in star(6, switches={"kind": "native"}).items() if key not in job}
+    found = [each.aggregation for each in planned(**keys, jobs={"a": job, "b": job}).jobs]
+    assert [tree and tree.server and tree.server.host for tree in found] == ["h4", "h5"]
+    assert [tree and tree.first_slot for tree in found] == [0, 0]
+
+
+def test_with_a_server_the_round_trip_goes_by_it() -> None:
+    """1106 bytes at 1 Gb/s take 8.848 us, and each of the four cables in turn has 1 us of delay."""
+    net = graph(STAR)
+    address = Address("10.0.0.9", "02:00:00:00:00:09")
+    workers = {host: Address(f"10.0.0.{i}", "02:00:00:00:00:00") for i, host in enumerate(net.hosts[:3])}
+    found = tree_of(
+        net, workers, None, {"s0": "best"}, lambda _: BEST, server=("h3", address), protocol="besteffort"
+    )  # fmt: skip
+    paths = SumPaths(net, found, [*workers])
+    assert paths.round_trip_ns(1106) == 4 * 8848 + 4 * 1000
+    assert paths.bound_ns(Packets(chunks=1000, chunk_bytes=1106)) == 1003 * 8848 + 4000
+    assert paths.hops == 4

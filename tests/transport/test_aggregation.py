@@ -480,8 +480,9 @@ def test_values_fill_the_mtu_and_slots_the_path():
 
 def test_published_constants():
     assert values(scale="none") == {
-        "root": "auto", "framing": "udp", "values": 256, "slots": 512, "timeout": 10_000_000, "backoff": 6,
-        "retries": 64, "hold": 0, "dscp": 26,
+        "protocol": "slots", "server": "auto", "pool": 2048, "root": "auto", "framing": "udp", "values": 256,
+        "slots": 512, "timeout": 10_000_000, "backoff": 6, "retries": 64, "hold": 0, "dscp": 26,
+        "bits": 16, "fraction": 2, "block": 64, "deadline": 10_000_000, "patience": 1_000_000_000,
     }  # fmt: skip
 
 

@@ -5,6 +5,10 @@ round at a time: its packet is sent, and sent again when its timer runs out, unt
 slot's next round with the other version. So the switch knows, when a chunk comes, that this member has the result of
 the one before: two versions are enough, and any packet may be lost, doubled or late. Results are told by their number.
 
+With a server (`protocol: besteffort`) a packet that is sent again says so, a window (`window.py`) limits how many
+chunks are under way, and a packet is sent again too when results of later ones have come, since part of a chunk may
+wait at the switch while the rest found no room there. Everything else is the same.
+
 All work is done on arrays, so that a packet costs the less the more there are at once: what has come waits, but no
 longer than `hold`, until a quarter of the slots or all that is still to come is there.
 """
@@ -22,11 +26,13 @@ from testbed.transport.aggregation.reduction import Reduction
 from testbed.transport.aggregation.seam import AGGREGATOR, Member, Reduced, ReduceEvent
 from testbed.transport.aggregation.slots import AGAIN, FREE, Numbers, Slots
 from testbed.transport.aggregation.timer import Timer
-from testbed.transport.endpoint import ECN_CE, ECN_NOT_ECT, Arrival, Burst, Counters, Failed, Path
+from testbed.transport.aggregation.window import Window
+from testbed.transport.endpoint import ECN_CE, ECN_ECT0, ECN_NOT_ECT, Arrival, Burst, Counters, Failed, Path
 from testbed.transport.settings import Settings
-from testbed.wire.aggregation import UDP_PORT, VALUE_BYTES
+from testbed.wire.aggregation import UDP_PORT, VALUE_BYTES, Flag, Kind
 
 ROCE_SOURCE_PORT = 0xC000  # the first of those that RoCE senders take
+_OVERTAKEN_BY = 3  # packets sent later: ATP's and TCP's threshold (RFC 5681); ATP's public worker has 1
 
 
 class AggregationEndpoint:
@@ -44,6 +50,8 @@ class AggregationEndpoint:
         self._header_bytes = framing.header_bytes(self._constants.roce)
         self._quantiser = Quantiser(member.workers)
         self._timer = Timer(self._constants.timeout_ns, self._constants.backoff)
+        self._window = Window(self._constants.slots) if self._constants.best_effort else None
+        self._marked = False  # of what came and is not taken in, some met a deep queue
         self._slots = Slots(self._constants.slots, member.job, self._constants.values)
         self._position = np.zeros(self._constants.slots, np.int64)  # where in what has come, to find what came twice
         self._reductions: dict[int, Reduction] = {}  # under way, by order of posting
@@ -79,6 +87,7 @@ class AggregationEndpoint:
         self.counters.received_packets += count
         if arrival.ecn == ECN_CE:
             self.counters.ecn_marked += count
+            self._marked = True
         whole, rest = divmod(size, self._chunk_bytes)
         if arrival.peer != AGGREGATOR:
             self._bad("bad_peer", count)
@@ -98,8 +107,9 @@ class AggregationEndpoint:
         self._take_in()
         bursts: list[Burst] = []
         left = budget_packets
-        while left > 0 and self._slots.ready:
-            taken = self._slots.take(min(left, self._constants.burst_packets))
+        while left > 0 and self._ready:
+            most = min(left, self._constants.burst_packets)
+            taken = self._slots.within(self._window.chunks)[:most] if self._window else self._slots.take(most)
             if not len(taken):
                 continue
             for group, which in self._alike(taken):
@@ -114,7 +124,7 @@ class AggregationEndpoint:
         self._take_in()
         if not self._reductions:
             return None
-        if self._slots.ready:
+        if self._ready:
             return self._now
         earliest_ns = self._slots.earliest_ns
         return min(earliest_ns, self._came_ns + self._constants.hold_ns) if self._waiting else earliest_ns
@@ -127,6 +137,8 @@ class AggregationEndpoint:
             return
         expired = self._slots.expire(self._timer, now)
         self.counters.timeouts += len(expired)
+        if self._window is not None and len(expired):
+            self._window.cut(int(self._slots.sent_ns[expired].max()), now)
         given_up = expired[self._slots.timeouts[expired] > self._constants.retries]
         if len(given_up):
             self._fail(self._unanswered(int(given_up[0])))
@@ -166,9 +178,9 @@ class AggregationEndpoint:
             return None
         state.offered[slots] = offered
         payload = b"" if alone else reduction.contribution(indices, state.exponent[slots])
-        headers = framing.encode_adds(
-            state.result[slots], state.number[slots], offered, self._member.worker, constants.roce
-        )
+        kinds = np.where(state.due_ns[slots] == AGAIN, Kind.AGAIN, Kind.ADD) if constants.best_effort else Kind.ADD
+        first = framing.as_kinds(state.result[slots], kinds, self._member.worker)
+        headers = framing.encode(first, state.number[slots], offered, 0, constants.roce)
         self.counters.sent_packets += len(slots)
         self.counters.sent_bytes += len(payload)
         self.counters.retransmitted_packets += state.sent(slots, self._timer, self._now)
@@ -176,12 +188,17 @@ class AggregationEndpoint:
             peer=AGGREGATOR,
             source_port=ROCE_SOURCE_PORT if constants.roce else UDP_PORT,
             dscp=constants.dscp,
-            ecn=ECN_NOT_ECT,
+            ecn=ECN_ECT0 if constants.best_effort else ECN_NOT_ECT,
             not_before_ns=self._now,
             segment_bytes=0 if alone else self._chunk_bytes,
             headers=tuple(headers),
             payload=payload,
         )
+
+    @property
+    def _ready(self) -> bool:
+        """A packet may be to be sent."""
+        return len(self._slots.within(self._window.chunks)) > 0 if self._window else self._slots.ready
 
     @property
     def _waiting(self) -> int:
@@ -200,11 +217,12 @@ class AggregationEndpoint:
             headers, self._came = self._came, []
             values, self._values = self._values, bytearray()
             self._take(headers, np.frombuffer(values, BIG_ENDIAN).reshape(len(headers), -1))
+        self._marked = False
 
     def _take(self, encoded: list[bytes], sums: npt.NDArray[np.int32]) -> None:
         """Headers, and the values behind each."""
         state = self._slots
-        first, chunks, exponents = framing.decode(encoded, self._constants.roce)
+        first, chunks, exponents, rest = framing.decode(encoded, self._constants.roce)
         slots = framing.slots_of(first)
         known = slots < state.count
         if np.count_nonzero(known) < len(known):
@@ -223,13 +241,21 @@ class AggregationEndpoint:
             others = first[~right], chunks[~right], slots[~right]
             exponents, slots, sums = exponents[right], slots[right], sums[right]
         if len(slots):
-            once = slots[state.timeouts[slots] == 0]
+            once = slots[(state.timeouts[slots] == 0) & state.once[slots]]
             if len(once):
                 self._timer.measure(self._now - int(state.sent_ns[once].max()))
             self.counters.received_bytes += sums.nbytes
             state.asked -= len(slots)
+            if self._window is not None:
+                if self._marked or (framing.flags_of(rest) & Flag.CONGESTED).any():
+                    self._window.cut(int(state.sent_ns[slots].max()), self._now)
+                else:
+                    self._window.grow(len(slots))
+            latest = int(state.order[slots].max())
             for group, which in self._alike(slots):
                 self._accept(group, slots[which], sums[which], exponents[which])
+            if self._window is not None:
+                state.overtaken(latest, _OVERTAKEN_BY)
         if others is not None:
             self._sort_out(*others)
 
@@ -277,9 +303,10 @@ class AggregationEndpoint:
         version = int(state.result[slot]) // framing.VERSION & 1
         number = int(state.number[slot]) & 0xFFFFFFFF
         waiting = state.count - len(state.free)
+        where = "the server" if constants.best_effort else "a switch"
         return (
             f"slot {slot}, version {version}, chunk number {number}: {what} of reduction {reduction.id} has not come "
-            f"after {constants.retries} retransmissions; at a switch the packet of at least one of {member.workers} "
+            f"after {constants.retries} retransmissions; at {where} the packet of at least one of {member.workers} "
             f"workers is missing ({waiting} of {state.count} slots wait)"
         )
 

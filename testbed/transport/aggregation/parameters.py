@@ -14,6 +14,8 @@ _SLOTS_LEAST = 16
 _TIMEOUT_RTTS = 2
 _HOLD_SHARE = 4  # of the base RTT
 _BATCH_SHARE = 4  # of the slots
+SLOTS, BEST_EFFORT, OPTICAL = "slots", "besteffort", "optical"
+POOL = 2048
 _ROCE_BYTES = BTH_BYTES + ICRC_BYTES
 
 
@@ -46,10 +48,36 @@ def _scaled_hold(path: Path, _: Values) -> Value:
 
 
 def _scaled_timeout(path: Path, values: Values) -> Value:
-    return _TIMEOUT_RTTS * path.base_rtt_ns + whole(values, "slots") * _packet_ns(path, values)
+    server_ns = path.queueing_ns if values["protocol"] == BEST_EFFORT else 0  # all workers' packets may wait there
+    return _TIMEOUT_RTTS * path.base_rtt_ns + whole(values, "slots") * _packet_ns(path, values) + server_ns
 
 
 PARAMETERS = (
+    Parameter(
+        "protocol",
+        "slots: SwitchML's, each job has slots of its own; besteffort: ATP's, jobs share what the switches have, and a "
+        "server adds up what finds no room; optical: OptINC's, the rounded mean of words, without retransmissions",
+        "slots",
+        "",
+        "our choice",
+        choices=(SLOTS, BEST_EFFORT, OPTICAL),
+    ),
+    Parameter(
+        "server",
+        "besteffort: the host that adds up what the switch does not, or auto: the first one without a rank",
+        "auto",
+        "",
+        "our choice",
+    ),
+    Parameter(
+        "pool",
+        "besteffort: how many of the switch's aggregators are used, which all jobs share",
+        POOL,
+        "aggregators",
+        "that of p4/aggregate_besteffort.p4; ATP's public switch has 20,000 or 40,000",
+        least=1,
+        most=POOL,
+    ),
     Parameter(
         "root",
         "the switch where the sums end, or auto: the one nearest to all workers of those whose program adds up",
@@ -93,7 +121,7 @@ PARAMETERS = (
         10_000_000,
         "ns",
         "SwitchML's public worker: 10 ms",
-        f"{_TIMEOUT_RTTS} base RTTs and all slots' packets at the NIC's rate",
+        f"{_TIMEOUT_RTTS} base RTTs and all slots' packets at the NIC's rate; with a server, and the longest queue",
         _scaled_timeout,
         least=1,
     ),
@@ -132,6 +160,7 @@ class Constants:
     """The values as one endpoint uses them."""
 
     roce: bool
+    best_effort: bool
     values: int
     slots: int
     timeout_ns: int
@@ -146,6 +175,7 @@ class Constants:
     def of(cls, path: Path, values: Values) -> "Constants":
         return cls(
             roce=values["framing"] == "roce",
+            best_effort=values["protocol"] == BEST_EFFORT,
             values=whole(values, "values"),
             slots=whole(values, "slots"),
             timeout_ns=whole(values, "timeout"),

@@ -34,10 +34,13 @@ class Slots:
         self.timeouts = np.zeros(count, np.int64)  # in this round
         self.doubled = np.zeros(count, np.int64)  # how often the wait is
         self.sent_ns = np.zeros(count, np.int64)
+        self.once = np.ones(count, np.bool_)  # its packet was not sent again
+        self.order = np.zeros(count, np.int64)  # of sending
         self.due_ns = np.full(count, FREE, np.int64)  # when its packet is sent again
         self.earliest_ns = FREE  # none of those is before it
         self.asked = 0  # how many results are to come
         self._values = values
+        self._orders = 0
         self._ready: deque[Numbers] = deque()  # those with a packet to send, and some more
 
     @property
@@ -75,7 +78,7 @@ class Slots:
         self._ready.append(slots)
 
     def take(self, most: int) -> Numbers:
-        """At most `most` of those with a packet to send, the longest waiting first."""
+        """At most `most` of those with a packet to send: those to be sent again, then the longest waiting first."""
         pieces, room = [], most
         while room and self._ready:
             piece = self._ready.popleft()
@@ -89,6 +92,18 @@ class Slots:
         unsent: Numbers = slots[(due_ns == UNSENT) | (due_ns == AGAIN)]
         return unsent
 
+    def within(self, window: int) -> Numbers:
+        """Those with a packet to send, the lowest chunk first: again, or if its number is less than `window` above the
+        lowest without a result. So members whose windows are small do not wait for each other's next chunks in turn.
+        """
+        self._ready.clear()
+        numbers = self.number[self.due_ns < FREE]
+        if not len(numbers):
+            return numbers
+        near = (self.due_ns == UNSENT) & (self.number < int(numbers.min()) + window)
+        found = np.flatnonzero((self.due_ns == AGAIN) | near)
+        return found[np.argsort(self.number[found])]
+
     def sent(self, slots: Numbers, timer: Timer, now: int) -> int:
         """Their packets leave now; how many of them again."""
         first = self.due_ns[slots] == UNSENT
@@ -97,6 +112,9 @@ class Slots:
         self.doubled[slots[first]] = timer.doubled
         waits_ns = timer.waits_ns(self.doubled[slots])
         self.sent_ns[slots] = now
+        self.once[slots] = first
+        self.order[slots] = np.arange(self._orders, self._orders + len(slots))
+        self._orders += len(slots)
         self.due_ns[slots] = now + waits_ns
         self.earliest_ns = min(self.earliest_ns, now + int(waits_ns.min()))
         return len(slots) - fresh
@@ -108,9 +126,17 @@ class Slots:
             self.timeouts[expired] += 1
             self.doubled[expired] = timer.expired(self.doubled[expired])
             self.due_ns[expired] = AGAIN
-            self._ready.append(expired)
+            self._ready.appendleft(expired)
         self.earliest_ns = int(self.due_ns.min())
         return expired
+
+    def overtaken(self, order: int, by: int) -> Numbers:
+        """Those sent `by` packets or more before the one of `order`, and waiting still, are to be sent again."""
+        overtaken = np.flatnonzero((self.due_ns < AGAIN) & (self.order <= order - by))
+        if len(overtaken):
+            self.due_ns[overtaken] = AGAIN
+            self._ready.appendleft(overtaken)
+        return overtaken
 
     def clear(self) -> None:
         """No slot has a round any more."""

@@ -160,10 +160,14 @@ class Switch:
             self._program, self.confirmed = None, False
             return
         async with self._changing:
-            self._program = Program(await self._given() or await self._found())
-            self._installed, self._groups = {}, {}
-            await self._write([*await self._left_over(), *self._program.salt(self._app.routes.salts[self.name])])
-            await self._install()
+            await self._begin()
+
+    async def _begin(self) -> None:
+        """Have on the switch what should be there, whatever it has."""
+        self._program = Program(await self._given() or await self._found())
+        self._installed, self._groups = {}, {}
+        await self._write([*await self._left_over(), *self._program.salt(self._app.routes.salts[self.name])])
+        await self._install()
 
     async def _found(self) -> p4i.P4Info:
         """What the switch runs."""
@@ -228,9 +232,13 @@ class Switch:
         ]
 
     async def install(self) -> None:
-        """Bring the switch from what it has to what it should have now, all at once."""
+        """Bring the switch from what it has to what it should have now, all at once; if it refuses, from the start."""
         async with self._changing:
-            await self._install()
+            try:
+                await self._install()
+            except grpc.aio.AioRpcError as error:
+                self.tell_failure(error)
+                await self._begin()
 
     async def _install(self) -> None:
         if self._program is None:

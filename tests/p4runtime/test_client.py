@@ -70,3 +70,24 @@ def test_cables_that_are_cut_at_once_are_one_change_after_the_other() -> None:
         assert "refused" not in [what for what, _ in told]
         assert told[-1] == ("installed", {"switches": 1, "down": [1, 2, 3]})
         assert prefixes(rig.address) == [b"\x0a\x00\x00\x01", b"\x0a\x00\x00\x02"]
+
+
+def test_a_switch_that_refuses_a_change_is_filled_from_the_start() -> None:
+    module, told = controller(), []
+    with Rig(PROGRAM) as rig:
+        app = module.App(
+            Cables(), {"s0": module.Target(rig.address)}, lambda what, **fields: told.append((what, fields))
+        )
+
+        async def cut() -> None:
+            driving = asyncio.create_task(app._drive())
+            while not told:
+                await asyncio.sleep(0.01)
+            [switch] = app._switches
+            switch._installed["routes", (0x0B000001, 32)] = "to_port", (1,)  # which nobody has written
+            await app.port_changed("s0", 1, False)
+            driving.cancel()
+
+        app.loop.run_until_complete(asyncio.wait_for(cut(), LIMIT_S))
+        assert [what for what, _ in told] == ["installed", "links", "refused", "installed"]
+        assert prefixes(rig.address) == [b"\x0a\x00\x00\x01", b"\x0a\x00\x00\x02"]

@@ -43,6 +43,22 @@ CASES = [  # what is set, at which key it is told, in the message, suggestion
     ),
     (["transport.congestion=dcqcn"], "transport.congestion", "is clocked by its slots", ""),
 ]
+OPTICAL = ["transport.protocol=optical", "switches.program=aggregate_optical"]
+OPTICAL_CASES = [  # likewise, of units that average
+    (["transport.bits=12"], "transport.bits", "12 is not one of 8, 16", "8"),
+    (["transport.fraction=9"], "transport.fraction", "9 is out of range: from 0 to 5", ""),
+    (["transport.values=512"], "transport.values", "512 is not one of 32, 64", "256"),
+    (["workload.dtype=int32"], "workload.dtype", "is int32, and means of words are rounded", "float32"),
+    (["workers.count=6"], "workers.placement", "do not stand for as many workers each: leaf0 for 4, leaf1 for 2", ""),
+    (["workers.count=3"], "workers.count", "3 contributions meet at leaf0, and a unit that averages has 1, 2, 4", ""),
+    (
+        ["switches.program=aggregate_tree"],
+        "transport.root",
+        "runs aggregate_tree, which does not add up by protocol optical: aggregate_optical does",
+        "",
+    ),
+    (["transport.protocol=slots"], "transport.root", "runs aggregate_optical, which does not add up by protocol", ""),
+]
 
 
 def test_it_is_right(tmp_path: Path) -> None:
@@ -52,6 +68,19 @@ def test_it_is_right(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("settings", "key", "message", "suggestion"), CASES)
 def test_a_mistake(settings: list[str], key: str, message: str, suggestion: str, tmp_path: Path) -> None:
     (error,) = mistakes(tmp_path, RIGHT, *settings)
+    assert (error.key, error.suggestion) == (key, suggestion)
+    assert message in error.message
+
+
+def test_units_that_average_are_right(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, RIGHT, *OPTICAL) == ()
+
+
+@pytest.mark.parametrize(("settings", "key", "message", "suggestion"), OPTICAL_CASES)
+def test_a_mistake_with_units_that_average(
+    settings: list[str], key: str, message: str, suggestion: str, tmp_path: Path
+) -> None:
+    (error,) = mistakes(tmp_path, RIGHT, *OPTICAL, *settings)
     assert (error.key, error.suggestion) == (key, suggestion)
     assert message in error.message
 

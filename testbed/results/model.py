@@ -208,6 +208,9 @@ class Details(Part):
     timeouts: int | None = None
     incomplete_iterations: tuple[int, ...] = Field(default=(), description="not of every rank: in no statistic of time")
     bound_ratio: float | None = Field(default=None, description="mean CCT over bound_ns")
+    summed_in_network: float | None = Field(
+        default=None, description="share of chunks that a best-effort job's switch added up whole, warm-up included"
+    )
 
 
 class JobResult(Details, Measured, Judged):

@@ -14,9 +14,10 @@ from typing import Any
 from testbed.plan.model import JobPlan, Plan
 from testbed.plan.predict import algorithm_of, buffers
 from testbed.results import model, statistics
-from testbed.results.samples import Evidence, IterationRow, JobEvidence, JobSamples, LinkRow, Samples, Status
+from testbed.results.samples import Evidence, IterationRow, JobEvidence, JobSamples, LinkRow, Samples, Status, SwitchRow
 from testbed.results.verdict import JobCase, Verdict, judge
 from testbed.spec.model import Spec
+from testbed.transport.aggregation import rounds
 
 PERCENTILES = (50, 95, 99)
 
@@ -50,7 +51,12 @@ def make_result(
     planned = {job.name: job for job in plan.jobs} if plan else {}
     parts = {
         name: _job(
-            spec, name, by_name.get(name) or JobSamples(name, JobEvidence(0)), planned.get(name), counted=counted
+            spec,
+            name,
+            by_name.get(name) or JobSamples(name, JobEvidence(0)),
+            planned.get(name),
+            samples.switches,
+            counted=counted,
         )
         for name in spec.all_jobs
     }
@@ -87,7 +93,13 @@ def make_result(
 
 
 def _job(
-    spec: Spec, name: str, samples: JobSamples, plan: JobPlan | None, *, counted: bool
+    spec: Spec,
+    name: str,
+    samples: JobSamples,
+    plan: JobPlan | None,
+    switches: Iterable[SwitchRow],
+    *,
+    counted: bool,
 ) -> tuple[model.JobResult, JobCase]:
     """One job's result, and what it is judged by."""
     job = spec.all_jobs[name]
@@ -135,9 +147,22 @@ def _job(
         timeouts=_timeouts(measured),
         incomplete_iterations=left_out,
         bound_ratio=cct.mean / bound_ns if cct.mean and bound_ns else None,
+        summed_in_network=_summed_in_network(plan, switches) if plan and counted else None,
         start_ns=job.start_ns,
     )
     return result, case
+
+
+def _summed_in_network(job: JobPlan, switches: Iterable[SwitchRow]) -> float | None:
+    """Of a job with a server, the share of its chunks, rounds of exponents among them, that its switch added up."""
+    tree, workload = job.aggregation, job.spec.workload
+    if tree is None or tree.server is None or workload is None or workload.kind != "collective":
+        return None
+    counter = f"{job.name or 'job'}: completed"  # as `testbed.emulation.sums` names it
+    whole = sum(row.packets for row in switches if row.kind == "sums" and row.name == counter)
+    floats = workload.dtype != "int32"
+    each = [rounds(elements, tree.values, tree.slots, floats=floats) for elements, _ in buffers(workload)]
+    return whole / sum(map(sum, each)) / (workload.warmup + workload.iterations)
 
 
 def _together(jobs: Sequence[model.JobResult]) -> dict[str, Any]:

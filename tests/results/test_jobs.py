@@ -89,7 +89,8 @@ def test_a_run_of_one_job_has_the_keys_that_it_always_had_in_their_order() -> No
         *("algorithm", "transport", "size_bytes", "iterations", "cct_ns", "exposed_ns", "bound_ns", "algbw_bps"),
         *("busbw_bps", "busbw_factor", "wrong", "nmse", "missing_bytes", "packets", "bytes_on_wire", "payload_bytes"),
         *("wall_s", "setup_s", "teardown_s", "simulation", "failure", "seed", "repeat", "point", "dtype", "root"),
-        *("timeouts", "incomplete_iterations", "bound_ratio", "background", "rtt", "rates", "swaps", "notes"),
+        *("timeouts", "incomplete_iterations", "bound_ratio", "summed_in_network", "background", "rtt", "rates"),
+        *("swaps", "notes"),
     ]
 
 

@@ -26,7 +26,7 @@ switches:
     - {select: core, scheduler: {weighted: {3: 4}}}
     - {select: [e0_*, edge], program: p4/trim.p4, entries: trim, trim: 0}
 """
-NAMED = "aggregate, aggregate_optical, aggregate_tree, ecn_priority, gradient_drop, l3_ecmp, spray, trim"
+NAMED = "aggregate, aggregate_besteffort, aggregate_optical, aggregate_tree, ecn_priority, gradient_drop, l3_ecmp, spray, trim"
 
 CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is told), key, in the message, suggestion
     ("unknown key", "trim: 64B", "§trimm: 64B", "switches.trimm", "unknown key", "trim"),
@@ -387,3 +387,12 @@ def test_the_schema_takes_native_switches() -> None:
     assert list(validator.iter_errors(spec)) == []
     for wrong in ({"buffer": {"shared": 5}}, {"trim": "64"}, {"scheduler": "fair"}, {"pfc": {"xoff": "1KiB"}}):
         assert list(validator.iter_errors({**spec, "switches": wrong})), wrong
+
+
+def test_entries_that_come_with_another_program_are_told_with_their_lines_too(tmp_path: Path) -> None:
+    swap = "faults: [{{kind: swap-program, select: all, at: 1ms, program: ecn_priority, entries: {}}}]"
+    text = "name: n\ntopology: {{kind: star, hosts: 2}}\nswitches: {{kind: native}}\n" + swap
+    assert mistakes(tmp_path, text.format("ecn_priority")) == ()
+    (found,) = mistakes(tmp_path, text.format("trim"))
+    assert found.key == "faults.0.entries"
+    assert found.message.startswith("does not fit ecn_priority: ")

@@ -26,7 +26,8 @@ switches:
     - {select: core, scheduler: {weighted: {3: 4}}}
     - {select: [e0_*, edge], program: p4/trim.p4, entries: trim, trim: 0}
 """
-NAMED = "aggregate, aggregate_besteffort, aggregate_optical, aggregate_tree, ecn_priority, gradient_drop, l3_ecmp, spray, trim"
+_ADDING = "aggregate, aggregate_besteffort, aggregate_optical, aggregate_tree"
+NAMED = f"{_ADDING}, ecn_priority, gradient_drop, l3_ecmp, spray, trim"
 
 CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is told), key, in the message, suggestion
     ("unknown key", "trim: 64B", "§trimm: 64B", "switches.trimm", "unknown key", "trim"),

@@ -47,10 +47,10 @@ def counted(
     )
     arrays = [array for array in program.counters if not array.direct]
     unread = tuple((array.name, array.size) for array in arrays if most is not None and array.size > most)
-    counters = []
-    for array in arrays:
-        for index in range(array.size if most is None or array.size <= most else 0):
-            packets, size = control.read_counter(array.name, index)
-            if packets or size:
-                counters.append(CounterCounts(array.name, index, packets, size))
-    return ProgramCounts(entries, tuple(counters), unread)
+    counters = tuple(
+        CounterCounts(array.name, *found)
+        for array in arrays
+        if array.size and (most is None or array.size <= most)
+        for found in control.nonzero_counts(array.name)
+    )
+    return ProgramCounts(entries, counters, unread)

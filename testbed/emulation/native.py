@@ -218,23 +218,25 @@ class NativeSwitches:
         for name, switch in self._switches.items():
             for message in self._fabric.messages(switch.native.number):
                 _log.warning("%s: %s", name, message)
-        with self.held():
-            return [
-                {
-                    "name": name,
-                    "packets": self._fabric.switch_counters(switch.native.number, job),
-                    "routes": {prefix: asdict(traffic) for prefix, traffic in self._traffic(name).items()},
-                    "counted": [*_counted(switch), *switch.sums.counted()],
-                }
-                for name, switch in self._switches.items()
-            ]
+        return [self._counters_of(name, switch, job) for name, switch in self._switches.items()]
+
+    def _counters_of(self, name: str, switch: _Switch, job: int | None) -> dict[str, Any]:
+        with self.held():  # for no longer than one switch takes: programs may have thousands of counters
+            return {
+                "name": name,
+                "packets": self._fabric.switch_counters(switch.native.number, job),
+                "routes": {prefix: asdict(traffic) for prefix, traffic in self._traffic(name).items()},
+                "counted": [*_counted(switch), *switch.sums.counted()],
+            }
 
     def waiting(self) -> list[str]:
         """In words, which slots of which jobs lack whose contributions."""
-        if not self._switches:
-            return []
-        with self.held():
-            return [line for name, switch in self._switches.items() for line in switch.sums.waiting(name)]
+        lines: list[str] = []
+        for name, switch in self._switches.items():
+            if switch.sums:
+                with self.held():
+                    lines += switch.sums.waiting(name)
+        return lines
 
     def entries(self) -> dict[str, list[Entry]]:
         """Switch -> what it forwards by now."""

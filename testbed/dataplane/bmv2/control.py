@@ -1,6 +1,6 @@
 """As `testbed.dataplane.native.control`, of a running `simple_switch`: by the same names and numbers, over Thrift."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from testbed.dataplane.bmv2.runtime import CONTEXT, Refused, Runtime, interface
@@ -48,6 +48,12 @@ class Bmv2Control(Control):
     def read_counter(self, name: str, index: int) -> tuple[int, int]:
         value = self._ask("bm_counter_read", element("counter", self._program.counters, name, index).name, index)
         return value.packets, value.bytes
+
+    def nonzero_counts(self, name: str) -> Iterator[tuple[int, int, int]]:
+        for index in range(element("counter", self._program.counters, name, 0).size):
+            packets, size = self.read_counter(name, index)
+            if packets or size:
+                yield index, packets, size
 
     def set_meter(self, name: str, index: int, rates: Rates) -> None:
         pairs = ((rates.committed_per_us, rates.committed_burst), (rates.peak_per_us, rates.peak_burst))

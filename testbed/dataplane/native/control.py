@@ -281,6 +281,17 @@ class Control:
         )
         return count.packets, count.bytes
 
+    def nonzero_counts(self, name: str) -> Iterator[tuple[int, int, int]]:
+        """Index, packets and bytes of the elements of a counter that are not 0, sooner than one by one."""
+        array = element("counter", self._program.counters, name, 0)
+        number, read, count = self._counters[array.name], self._functions.counter_read, Count()
+        place = ctypes.byref(count)
+        for index in range(array.size):
+            self._do(array.name, read, number, index, place)
+            packets, size = count.packets, count.bytes
+            if packets or size:
+                yield index, packets, size
+
     def write_counter(self, name: str, index: int, packets: int, size: int) -> None:
         full = element("counter", self._program.counters, name, index).name
         count = ctypes.byref(Count(packets, size))

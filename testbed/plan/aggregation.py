@@ -21,8 +21,7 @@ from testbed.transport import protocol_of, reduces, settle
 from testbed.transport.aggregation import BEST_EFFORT, SLOTS
 from testbed.transport.aggregation.parameters import OPTICAL
 
-MOST_JOBS = 255  # an aggregator's address is 10.255.<job>.<switch>
-_MOST_SWITCHES = 254
+_MOST_SWITCHES = 254  # an aggregator's address is 10.255.<job>.<switch>, and jobs are far fewer
 _AUTO = "auto"
 _PROGRAMS = {SLOTS: "aggregate_tree", BEST_EFFORT: "aggregate_besteffort", OPTICAL: "aggregate_optical"}
 _MAC = 0x0255  # locally administered, unicast; hosts have 0x0254, ports 0x0253
@@ -122,8 +121,6 @@ def tree_of(
     root: None is the most central switch whose program adds up. programs: of each switch; facts_of: what one adds up.
     server: of a best-effort job, host and addresses.
     """
-    if number >= MOST_JOBS:
-        raise AggregationError(("transport", "kind"), f"there are addresses for {MOST_JOBS} jobs that aggregate")
     facts = {switch: facts_of(programs[switch]) for switch in graph.switches}
     leaves = [graph.edge_switch(host) for host in workers]
     root = _root(graph, leaves, root, programs, facts, number, protocol)

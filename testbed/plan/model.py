@@ -152,14 +152,14 @@ class Switching:
     """What forwards, and who tells it the routes."""
 
     kind: SwitchingKind
-    controller: str | None  # the OpenFlow app (a name or FILE.py); None: entries come straight from the plan
+    controller: str | None  # the app (a name or FILE.py); None: entries come straight from the plan
     native: Mapping[str, NativeSwitch]  # by switch; none with others
     bmv2: Mapping[str, Bmv2Switch] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A host's addresses."""
+    """Where packets for a host go, or for a switch that adds up."""
 
     ip: str
     mac: str
@@ -291,7 +291,7 @@ class Plan:
     alternates: tuple[Alternate, ...]
     jobs: tuple[JobPlan, ...]  # at least one
     switching: Switching
-    datapath: Datapath | None  # Open vSwitch's: what the drivers were chosen for; None: native switches
+    datapath: Datapath | None  # Open vSwitch's: what the drivers were chosen for; None: switches of another kind
     drivers: tuple[LinkDriver, ...]  # by cable
     dilation: int
     prediction: Prediction

@@ -14,7 +14,7 @@ from testbed.transport.aggregation.parameters import OPTICAL
 
 KEYS = tuple(SwitchKeys.model_fields)
 WRITTEN = {key: SwitchKeys.model_fields[key].alias or key for key in KEYS}  # as a spec has them
-P4RUNTIME = "p4runtime"  # the controller that drives native switches as a P4Runtime client
+P4RUNTIME = "p4runtime"  # the controller that drives native or bmv2 switches as a P4Runtime client
 MOST_PORTS = 509  # v1model's ports have 9 bits; 0 is nobody's, 510 the controller's and 511 drops
 _ADDING = {  # by an aggregation's protocol
     SLOTS: "aggregate_tree",

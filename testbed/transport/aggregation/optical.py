@@ -11,7 +11,7 @@ The scales of blocks come to be known a block ahead (`testbed.transport.aggregat
 all that tells of one cannot send that block's chunks, and all members miss these.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from testbed.codec.block_exponent import BIG_ENDIAN, NotFiniteError
 from testbed.codec.words import WordQuantiser
 from testbed.transport.aggregation import framing
 from testbed.transport.aggregation.endpoint import ROCE_SOURCE_PORT
+from testbed.transport.aggregation.parameters import batch_of
 from testbed.transport.aggregation.passage import ALONE, MISSING, NEVER, SENT, Passage
 from testbed.transport.aggregation.reduction import Indices
 from testbed.transport.aggregation.seam import AGGREGATOR, Member, Reduced, ReduceEvent
@@ -41,6 +42,8 @@ class _Constants:
     values: int
     slots: int
     block: int
+    hold_ns: int
+    batch: int
     deadline_ns: int
     patience_ns: int
     dscp: int
@@ -52,6 +55,8 @@ class _Constants:
             values=whole(values, "values"),
             slots=whole(values, "slots"),
             block=whole(values, "block"),
+            hold_ns=whole(values, "hold"),
+            batch=batch_of(values),
             deadline_ns=whole(values, "deadline"),
             patience_ns=whole(values, "patience"),
             dscp=whole(values, "dscp"),
@@ -77,7 +82,10 @@ class OpticalEndpoint:
         self._holder = np.full(constants.slots, _FREE, np.int64)  # the number of the packet that is waited for
         self._passages: list[Passage] = []  # under way, by order of posting
         self._number = 0  # of the next packet
-        self._came: list[Arrival] = []
+        self._came: list[bytes] = []  # headers of means not yet taken in, and their words
+        self._words = bytearray()
+        self._came_alone: list[bytes] = []  # those of exponents alone
+        self._came_ns = 0  # when the first of these came
         self._events: list[ReduceEvent] = []
         self._failure: str | None = None
         self._now = 0
@@ -99,6 +107,7 @@ class OpticalEndpoint:
     def receive(self, arrival: Arrival, now: int) -> None:
         self._now = now
         count = len(arrival.headers)
+        whole, rest = divmod(len(arrival.payload), self._constants.values * VALUE_BYTES)
         self.counters.received_packets += count
         if arrival.ecn == ECN_CE:
             self.counters.ecn_marked += count
@@ -106,9 +115,14 @@ class OpticalEndpoint:
             self._bad("bad_peer", count)
         elif any(len(header) != framing.header_bytes(self._constants.roce) for header in arrival.headers):
             self._bad("bad_header", count)
+        elif rest or whole not in (0, count - 1, count):  # exponents alone: all of a run, or what ends it
+            self._bad("bad_length", count)
         else:
-            payload = bytes(arrival.payload)  # it is the driver's
-            self._came.append(Arrival(AGGREGATOR, arrival.ecn, arrival.segment_bytes, arrival.headers, payload))
+            if not self._waiting:
+                self._came_ns = now
+            self._came += arrival.headers[:whole]
+            self._words += arrival.payload
+            self._came_alone += arrival.headers[whole:]
 
     def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]:
         self._now = now
@@ -128,13 +142,12 @@ class OpticalEndpoint:
         self._take_in()
         if self._sendable(1):
             return self._now
-        return min(
-            (due_ns for passage in self._passages if (due_ns := self._due_ns(passage)) is not None), default=None
-        )
+        held = [self._came_ns + self._constants.hold_ns] if self._waiting else []
+        return min([*held, *self._due_instants()], default=None)
 
     def on_deadline(self, now: int) -> None:
         self._now = now
-        self._take_in()
+        self._take_in(at_once=min(self._due_instants(), default=now + 1) <= now)
         for passage in self._passages:
             if passage.next and passage.begun_ns is None and passage.sent_ns[0] + self._constants.patience_ns <= now:
                 passage.begun_ns = int(passage.sent_ns[0])
@@ -204,24 +217,29 @@ class OpticalEndpoint:
             payload=payload,
         )
 
-    def _take_in(self) -> None:
-        came, self._came = self._came, []
-        for arrival in came:
-            whole, rest = divmod(len(arrival.payload), self._constants.values * VALUE_BYTES)
-            count = len(arrival.headers)
-            if rest or whole not in (0, count - 1, count):  # exponents alone: all of a run, or what ends it
-                self._bad("bad_length", count)
-                continue
-            means = np.frombuffer(arrival.payload, BIG_ENDIAN).reshape(whole, -1 if whole else self._constants.values)
-            self._take(arrival.headers[:whole], means)
-            self._take(arrival.headers[whole:], np.empty((count - whole, 0), np.int32))
-        if came:
-            self._settle()
+    @property
+    def _waiting(self) -> int:
+        """Packets that have come and are not taken in."""
+        return len(self._came) + len(self._came_alone)
+
+    def _take_in(self, at_once: bool = False) -> None:
+        """Take in what has come, if it is time to: as with slots, many at once cost less."""
+        if not self._waiting:
+            return
+        held = self._now < self._came_ns + self._constants.hold_ns and not at_once
+        if held and self._waiting < min(self._constants.batch, int(np.count_nonzero(self._holder != _FREE))):
+            return
+        if self._came_alone:
+            headers, self._came_alone = self._came_alone, []
+            self._take(headers, np.empty((len(headers), 0), np.int32))
+        if self._came:
+            headers, self._came = self._came, []
+            words, self._words = self._words, bytearray()
+            self._take(headers, np.frombuffer(words, BIG_ENDIAN).reshape(len(headers), -1))
+        self._settle()
 
     def _take(self, encoded: Sequence[bytes], means: npt.NDArray[np.int32]) -> None:
         """Headers, and the mean words behind each."""
-        if not encoded:
-            return
         first, numbers, exponents, _ = framing.decode(encoded, self._constants.roce)
         slots = framing.slots_of(first)
         right = slots < self._constants.slots
@@ -299,14 +317,16 @@ class OpticalEndpoint:
     def _ended(self, passage: Passage) -> bool:
         return passage.next == passage.packets and not (passage.state == SENT).any()
 
-    def _due_ns(self, passage: Passage) -> int | None:
-        """When the first that is waited for is given up."""
-        waits = np.flatnonzero(passage.state[: passage.next] == SENT)
-        if not len(waits):
-            return None
-        if passage.begun_ns is None:
-            return int(passage.sent_ns[0]) + self._constants.patience_ns
-        return max(int(passage.sent_ns[waits[0]]), passage.begun_ns) + self._constants.deadline_ns
+    def _due_instants(self) -> Iterator[int]:
+        """Of each buffer that waits for any, when the first that is waited for is given up."""
+        for passage in self._passages:
+            waits = np.flatnonzero(passage.state[: passage.next] == SENT)
+            if not len(waits):
+                continue
+            if passage.begun_ns is None:
+                yield int(passage.sent_ns[0]) + self._constants.patience_ns
+            else:
+                yield max(int(passage.sent_ns[waits[0]]), passage.begun_ns) + self._constants.deadline_ns
 
     def _slots_of(self, passage: Passage, packets: Indices) -> Indices:
         return (passage.origin + packets) % self._constants.slots

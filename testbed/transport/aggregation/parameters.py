@@ -29,6 +29,11 @@ def packet_bytes(values: Values) -> int:
     return framed_bytes(values) + whole(values, "values") * VALUE_BYTES
 
 
+def batch_of(values: Values) -> int:
+    """How many results are taken in at once without waiting for more."""
+    return max(1, whole(values, "slots") // _BATCH_SHARE)
+
+
 def _packet_ns(path: Path, values: Values) -> int:
     return max(1, (packet_bytes(values) + UDP_WIRE_BYTES) * 8 * 10**9 // path.rate_bps)
 
@@ -182,7 +187,7 @@ class Constants:
             backoff=whole(values, "backoff"),
             retries=whole(values, "retries"),
             hold_ns=whole(values, "hold"),
-            batch=max(1, whole(values, "slots") // _BATCH_SHARE),
+            batch=batch_of(values),
             dscp=whole(values, "dscp"),
             burst_packets=path.max_burst_packets,
         )

@@ -17,7 +17,7 @@ from testbed.routing.tree import most_central, ways_to
 from testbed.spec.model import JobSpec
 from testbed.suggest import closest
 from testbed.topology.graph import Graph, Link
-from testbed.transport import protocol_of, reduces, settle
+from testbed.transport import find, protocol_of, reduces, settle
 from testbed.transport.aggregation import BEST_EFFORT, SLOTS
 from testbed.transport.aggregation.parameters import OPTICAL
 
@@ -233,8 +233,11 @@ def _root(
 
 
 def _check_keys(job: JobSpec) -> None:
+    """What is as it would be anyway may stand there, as it does in a resolved spec."""
+    defaults = {parameter.name: parameter.default for parameter in find(job.transport.kind).parameters}
     for key in ("server", "pool"):
-        if key in job.transport.parameters and protocol_of(job.transport) != BEST_EFFORT:
+        told = job.transport.parameters.get(key, defaults.get(key)) != defaults.get(key)
+        if told and protocol_of(job.transport) != BEST_EFFORT:
             what = f"goes with protocol: {BEST_EFFORT}, and this is {protocol_of(job.transport)}: leave it out"
             raise AggregationError(("transport", key), what)
 

@@ -11,13 +11,17 @@ from testbed.cli import execute
 from testbed.dataplane.programs import Facts, SumFacts
 from testbed.plan.aggregation import AggregationError, routes, tree_of, with_slots
 from testbed.plan.model import Address, Aggregation
+from testbed.plan.network import endpoint_path
 from testbed.plan.notes import notes
 from testbed.plan.serial import from_json, to_json
 from testbed.plan.sums import Packets, SumPaths
 from testbed.spec.model import LinkSpec, TopologySpec
+from testbed.spec.reader import read_spec
+from testbed.spec.resolved import resolved_text
 from testbed.topology import build
 from testbed.topology.graph import Graph
 from testbed.topology.links import apply_links
+from testbed.transport import written
 from tests.plan.specs import planned, star
 
 TREE = SumFacts(children=32, slots=1024, passes_on=True)
@@ -308,3 +312,11 @@ def test_with_a_server_the_round_trip_goes_by_it() -> None:
     assert paths.round_trip_ns(1106) == 4 * 8848 + 4 * 1000
     assert paths.bound_ns(Packets(chunks=1000, chunk_bytes=1106)) == 1003 * 8848 + 4000
     assert paths.hops == 4
+
+
+def test_a_resolved_spec_can_be_read_again(tmp_path: Path) -> None:
+    made = planned(**star(4, switches={"kind": "native"}, transport={"kind": "aggregation"}, workload={"size": "1MiB"}))
+    path = tmp_path / "spec.yaml"
+    constants = written(made.jobs[0].spec.transport, endpoint_path(made, made.jobs[0]))
+    path.write_text(resolved_text(made.spec, {"": constants}))
+    assert read_spec(path).transport.parameters["slots"] == 86

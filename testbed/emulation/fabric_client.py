@@ -194,7 +194,8 @@ class SwitchCounters:
     """A native switch since the start: counts named as by `Fabric.switch_counters`, and those of routes by prefix.
 
     counted: of entries beside the routes (`TABLE:LINE` of their file), of the program's counters (`NAME[INDEX]`;
-    `NAME[0..LAST]`: too long to be read), and of sums by slot of a job (`JOB[SLOT] WHAT`) and what was refused of it.
+    `NAME[0..LAST]`: too long to be read), of sums by slot of a job (`JOB[SLOT] WHAT`) or of a whole job (`JOB: WHAT`),
+    and what was refused of it.
     """
 
     name: str
@@ -230,9 +231,12 @@ class FabricClient:
             raise RunFailed(f"the fabric could not be set up: {message.get('reason', message)}")
         return bool(message["segmentation"])
 
-    def counters(self, job: int | None = None) -> tuple[LinkCounters, ...]:
-        """All links, in the order of the configuration; `job`: of that one's packets, else of all jobs'."""
-        return tuple(_link_counters(entry) for entry in self._ask("counters", job=job)["links"])
+    def counters(self, job: int | None = None, *, mark: bool = False) -> tuple[LinkCounters, ...]:
+        """All links, in the order of the configuration; `job`: of that one's packets, else of all jobs'.
+
+        With `mark` as if `mark` followed at the same instant.
+        """
+        return tuple(_link_counters(entry) for entry in self._ask("counters", job=job, mark=mark)["links"])
 
     def mark(self) -> None:
         """Forget highest queues, measured rates and lateness."""

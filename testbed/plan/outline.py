@@ -202,10 +202,12 @@ def _schedule(job: JobPlan, schedule: Schedule) -> RenderableType:
 
 
 def _sums(job: JobPlan, tree: Aggregation) -> RenderableType:
-    title = (
-        f"{_of(job)}sums: root {tree.root} at {tree.address.ip}, {tree.slots} slots from {tree.first_slot} on, "
-        f"{tree.values} values a packet"
+    room = (
+        f"{tree.slots} chunks under way in {tree.server.pool} shared aggregators, server {tree.server.host}"
+        if tree.server
+        else f"{tree.slots} slots from {tree.first_slot} on"
     )
+    title = f"{_of(job)}sums: root {tree.root} at {tree.address.ip}, {room}, {tree.values} values a packet"
     table = _table("switch", "adds up", "for")
     for name, summing in list(tree.switches.items())[::-1][:_MOST_ROWS]:
         children = ", ".join(child.node for child in summing.children[:_MOST_RANKS])

@@ -146,6 +146,9 @@ class EmulatedRun:
         conductor.welcome_ranks(len(plan.placement), limit_s, workers.check)
         for number, channel in conductor.ranks.items():
             self._state.add_child(plan.called(number), channel.hello["pid"])
+        for channel in self._network.hub.channels:
+            if channel.hello["hello"] == "server":
+                self._state.add_child(channel.name, channel.hello["pid"])
         if plan.spec.traffic:
             generator = start_generator(self._network, self._directory.logs)
             self._children.append(generator)

@@ -101,7 +101,7 @@ def decode(data: bytes | memoryview) -> Header:
     if len(data) < HEADER_BYTES:
         raise MalformedError(f"{len(data)} bytes are no aggregation header ({HEADER_BYTES})")
     kind, job, worker, place, values, chunk, exponent, flags, upper = LAYOUT.unpack_from(data)
-    if kind not in (*Kind,):
+    if kind not in Kind.__members__.values():
         raise MalformedError(f"kind {kind} of an aggregation packet is not known")
     _check_values(values)
     slot, version = place & _VERSION_BIT - 1, place >> 15

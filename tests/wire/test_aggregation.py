@@ -25,6 +25,8 @@ headers = st.builds(
     values=st.sampled_from(range(0, 257, 32)),
     chunk=st.integers(0, 2**32 - 1),
     exponent=st.integers(-128, 127),
+    flags=st.integers(0, 255),
+    upper=st.integers(0, 65535),
 )
 
 
@@ -70,7 +72,7 @@ def test_what_does_not_fit_is_refused(changed):
 
 
 @pytest.mark.parametrize(
-    "data", [ENCODED[:15], b"\x03" + ENCODED[1:], ENCODED[:6] + b"\x00\x41" + ENCODED[8:]], ids=bytes.hex
+    "data", [ENCODED[:15], b"\x06" + ENCODED[1:], ENCODED[:6] + b"\x00\x41" + ENCODED[8:]], ids=bytes.hex
 )
 def test_other_bytes_are_no_header(data):
     with pytest.raises(MalformedError):

@@ -125,18 +125,12 @@ class OpticalEndpoint:
             self._came_alone += arrival.headers[whole:]
 
     def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]:
+        """One run at the most: what follows can be asked for at once."""
         self._now = now
         self._take_in()
-        bursts: list[Burst] = []
-        left = budget_packets
-        while left > 0 and (found := self._sendable(min(left, self._burst_packets))):
-            passage, packets = found
-            burst = self._send(passage, packets)
-            if burst is None:
-                break
-            bursts.append(burst)
-            left -= len(packets)
-        return bursts
+        found = self._sendable(min(budget_packets, self._burst_packets))
+        burst = self._send(*found) if found else None
+        return [burst] if burst else []
 
     def deadline(self) -> int | None:
         self._take_in()

@@ -138,7 +138,7 @@ class FabricProcess:
         dropped = self._ring_drops()
         links = []
         for link, (everything, job, gauges) in zip(
-            self.config.links, self._fabric.counters(request["job"]), strict=True
+            self.config.links, self._fabric.counters(request["job"], request["mark"]), strict=True
         ):
             known: dict[str, int | None] = dict(gauges)
             known["measured_bps"] = gauges["measured_bps"] or None

@@ -109,8 +109,8 @@ class FabricDriver:
     def link_up(self, cable: int) -> None:
         self.client.link_up(cable)
 
-    def counters(self, job: int | None = None) -> Mapping[int, LinkCounters]:
-        return {each.index: _flat(each) for each in self.client.counters(job)}
+    def counters(self, job: int | None = None, *, mark: bool = False) -> Mapping[int, LinkCounters]:
+        return {each.index: _flat(each) for each in self.client.counters(job, mark=mark)}
 
     def unmodelled_drops(self) -> Mapping[str, int]:
         """Packets lost at the fabric's edges, where no link of the plan loses any."""

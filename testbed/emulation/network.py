@@ -275,10 +275,13 @@ class EmulatedNetwork:
         new = switch_config(switch, NativeSwitch(program, "strict", None, None, 0, entries), compiled, seed)
         return self.fabric.swap(new, keep_registers=keep_registers)
 
-    def link_counters(self, job: int | None = None) -> Mapping[int, LinkCounters]:
-        """Counters of all directed links by index, real time; job packets are those of one job, or of all."""
-        drivers: list[LinkDriver] = [self._tc, *([self._links] if self._links else [])]
-        return {index: counters for driver in drivers for index, counters in driver.counters(job).items()}
+    def link_counters(self, job: int | None = None, *, mark: bool = False) -> Mapping[int, LinkCounters]:
+        """Counters of all directed links by index, real time; job packets are those of one job, or of all.
+
+        With `mark` as if `mark` followed at the same instant.
+        """
+        in_fabric = self._links.counters(job, mark=mark) if self._links is not None else {}
+        return {**self._tc.counters(job), **in_fabric}
 
     def switch_counters(self, job: int | None = None) -> tuple[SwitchCounters, ...]:
         """Counters of the switches that run programs, of which a network with Open vSwitch has none."""

@@ -265,8 +265,12 @@ class Fabric:
         Packets of other senders count as no job's. Without hosts all are of job 0. Raises ValueError for more jobs.
         """
 
-    def counters(self, job: int | None = None, /) -> list[tuple[dict[str, int], dict[str, int], dict[str, int]]]:
+    def counters(
+        self, job: int | None = None, mark: bool = False, /
+    ) -> list[tuple[dict[str, int], dict[str, int], dict[str, int]]]:
         """Each link's (counts of all packets, counts of a job's or of all jobs', what is of the link alone).
+
+        With `mark` as if `mark` followed at the same instant.
 
         Counts: entered, packets, bytes (both delivered), dropped_queue, dropped_loss, dropped_down, corrupted,
         duplicated, ecn_marked, strayed, shortened, in_flight. entered + duplicated = packets + dropped_* + in_flight,

@@ -294,6 +294,20 @@ static void read_links(struct fabric *fabric, void *argument)
     }
 }
 
+static void apply_mark(struct fabric *fabric, void *argument)
+{
+    (void)argument;
+    for (size_t i = 0; i < fabric->link_count; i++)
+        link_mark(&fabric->links[i]->link);
+    fabric->transit.taken = (struct histogram){0};
+}
+
+static void read_and_mark_links(struct fabric *fabric, void *argument)
+{
+    read_links(fabric, argument);
+    apply_mark(fabric, NULL);
+}
+
 static PyObject *counts_dictionary(const struct link_counts *of, uint64_t in_flight)
 {
     return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsK}", "entered", of->entered, "packets", of->packets, "bytes", of->bytes,
@@ -331,13 +345,14 @@ static PyObject *counters(PyObject *self, PyObject *args)
 {
     struct fabric *fabric = fabric_of(self);
     PyObject *job = Py_None;
+    int marks = 0;
     enum link_class class;
-    if (!PyArg_ParseTuple(args, "|O:counters", &job) || !fabric_type_class(job, &class))
+    if (!PyArg_ParseTuple(args, "|Op:counters", &job, &marks) || !fabric_type_class(job, &class))
         return NULL;
     struct link_reading *readings = PyMem_Calloc(fabric->link_count + 1, sizeof *readings);
     if (!readings)
         return PyErr_NoMemory();
-    bool done = fabric_type_call(fabric, read_links, readings);
+    bool done = fabric_type_call(fabric, marks ? read_and_mark_links : read_links, readings);
     PyObject *list = done ? PyList_New((Py_ssize_t)fabric->link_count) : NULL;
     for (size_t i = 0; list && i < fabric->link_count; i++) {
         const struct link_reading *of = &readings[i];
@@ -422,14 +437,6 @@ static PyObject *pauses(PyObject *self, PyObject *args)
     }
     PyMem_Free(found.all);
     return list;
-}
-
-static void apply_mark(struct fabric *fabric, void *argument)
-{
-    (void)argument;
-    for (size_t i = 0; i < fabric->link_count; i++)
-        link_mark(&fabric->links[i]->link);
-    fabric->transit.taken = (struct histogram){0};
 }
 
 static PyObject *mark(PyObject *self, PyObject *args)

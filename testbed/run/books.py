@@ -69,24 +69,19 @@ class Books:
         self._network.mark()
 
     def link_lateness(self, job: str) -> tuple[int | None, str]:
-        """The worst p99 since a job last asked, in model time, of the links that end at hosts, and the link's name.
+        """The worst p99 since a job last asked, in model time, of the links that end at its hosts, and the link's name.
 
         What comes late out of a link into a switch counts only as far as the links after it do not make up for it.
         """
-        links, hosts = self._plan.graph.links, set(self._plan.graph.hosts)
-        now = self._network.link_counters()
+        now = self._network.link_counters(mark=True)
         self._peaks = {index: peak(self._peaks.get(index), counters) for index, counters in now.items()}
-        self._network.mark()
-        late = [
-            (counters.late_p99_ns, index)
-            for index, counters in now.items()
-            if counters.late_p99_ns is not None and links[index].target in hosts
-        ]
-        if late:
-            worst_ns, index = max(late)
-            for name in (each.name for each in self._plan.jobs):
-                worst = worst_ns // self._plan.dilation, links[index].name
-                self._late[name] = max(self._late.get(name, worst), worst)
+        ends = {link.target: link for link in self._plan.graph.links if link.index in now}
+        for each in self._plan.jobs:
+            for link in (ends[host] for host in each.placement if host in ends):
+                late_ns = now[link.index].late_p99_ns
+                if late_ns is not None:
+                    late = late_ns // self._plan.dilation, link.name
+                    self._late[each.name] = max(self._late.get(each.name, late), late)
         return self._late.pop(job, (None, ""))
 
     def quiesce(self) -> None:

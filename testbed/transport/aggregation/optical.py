@@ -265,10 +265,8 @@ class OpticalEndpoint:
         )
         right = (slots == self._slots_of(passage, packets)) & (exponents >= passage.offered(packets))
         right &= (passage.chunk[packets] == ALONE) == (means.shape[1] == 0)
-        _, once = np.unique(packets, return_index=True)
-        firsts = np.zeros(len(packets), np.bool_)
-        firsts[once] = True
-        taken = due & right & firsts
+        taken = due & right
+        taken[taken] = passage.once(packets[taken])
         self._bad("bad_result", int(np.count_nonzero(~right)))
         self.counters.duplicates += int(np.count_nonzero(right & ~taken))
         packets, means, exponents = packets[taken], means[taken], exponents[taken]

@@ -54,16 +54,25 @@ class Passage:
         self.begun_ns: int | None = None  # since when means are due: when the first one came, or should have
         self._common: Exponents = np.zeros(self.blocks + 1, np.int8)  # of all workers
         self._known = np.zeros(self.blocks + 1, np.bool_)
-        self._own: dict[int, int] = {self.blocks: LEAST_EXPONENT}  # nothing follows the last block
+        self._own: Exponents = np.full(self.blocks + 1, LEAST_EXPONENT, np.int8)  # nothing follows the last block
+        self._found = 0  # of how many blocks the member's own exponent is
+        self._place = np.zeros(self.packets, np.int64)  # in what has come, to find what came twice
 
     def offered(self, packets: Indices) -> Exponents:
         """The exponents that packets carry; raises NotFiniteError (row: the chunk)."""
         tells = self.tells[packets]
-        for block in np.unique(tells).tolist():
-            if block not in self._own:
-                chunks = np.arange(block * self._block, min((block + 1) * self._block, self.chunks))
-                self._own[block] = int(self._reduction.exponents(chunks).max())
-        return np.array([self._own[block] for block in tells.tolist()], np.int8)
+        for block in range(self._found, min(int(tells.max()) + 1, self.blocks)):
+            chunks = np.arange(block * self._block, min((block + 1) * self._block, self.chunks))
+            self._own[block] = self._reduction.exponents(chunks).max()
+            self._found = block + 1
+        return self._own[tells]
+
+    def once(self, packets: Indices) -> npt.NDArray[np.bool_]:
+        """Which of `packets` are not there again behind."""
+        places = np.arange(len(packets))
+        self._place[packets] = places
+        last: npt.NDArray[np.bool_] = self._place[packets] == places
+        return last
 
     def scaled(self, packets: Indices) -> npt.NDArray[np.bool_]:
         """Which of `packets` could be sent: exponents alone, and chunks whose scale is known."""

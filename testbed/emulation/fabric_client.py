@@ -191,7 +191,7 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SwitchCounters:
-    """A switch that runs a program, since the start: counts as `Fabric.switch_counters` names them, and routes by prefix.
+    """A switch that runs a program, since the start: counts as `Fabric.switch_counters` names them; routes by prefix.
 
     counted: of entries beside the routes (`TABLE:LINE` of their file), of the program's counters (`NAME[INDEX]`;
     `NAME[0..LAST]`: too long to be read), of sums by slot of a job (`JOB[SLOT] WHAT`) or of a whole job (`JOB: WHAT`),

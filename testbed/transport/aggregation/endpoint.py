@@ -137,8 +137,6 @@ class AggregationEndpoint:
             return
         expired = self._slots.expire(self._timer, now)
         self.counters.timeouts += len(expired)
-        if self._window is not None and len(expired):
-            self._window.cut(int(self._slots.sent_ns[expired].max()), now)
         given_up = expired[self._slots.timeouts[expired] > self._constants.retries]
         if len(given_up):
             self._fail(self._unanswered(int(given_up[0])))

@@ -1,8 +1,9 @@
 """How many chunks a worker of a best-effort job has under way: ATP's congestion control (NSDI 2021, section 3.4).
 
 It grows by a packet for each result up to a threshold, and beyond by a packet in a window's time. It is halved, and
-the threshold with it, when a result says that a queue was deep (ECN) or when none comes: once for all that was sent
-before that. ATP begins with 200 packets of 306 bytes, the path's BDP at 100 Gb/s (recalled), ours with all slots.
+the threshold with it, when a result says that a queue was deep (ECN): once for all that was sent before that. Losses
+leave it alone, as in ATP. ATP begins with 200 packets of 306 bytes, the path's BDP at 100 Gb/s (recalled), ours with
+all slots.
 """
 
 
@@ -26,7 +27,7 @@ class Window:
         self._chunks = min(grown, float(self._most))
 
     def cut(self, sent_ns: int, now: int) -> None:
-        """What was sent at `sent_ns` met congestion, or nothing came of it."""
+        """What was sent at `sent_ns` met congestion."""
         if sent_ns > self._cut_ns:
             self._chunks = self._threshold = max(1.0, self._chunks / 2)
             self._cut_ns = now

@@ -18,7 +18,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -391,17 +391,23 @@ def _serve(app: App, channel: Channel, send: Callable[[Mapping[str, Any]], None]
             continue
         match request.get("op"):
             case "counters":
-                rows = asyncio.run_coroutine_threadsafe(app.counters(), app.loop).result(_CALL_S)
-                send({"id": request["id"], "rows": rows})
+                send({"id": request["id"], **_outcome(app, app.counters(), "rows")})
             case "cable":
                 change = app.cable_changed(request["cable"], request["up"])
-                asyncio.run_coroutine_threadsafe(change, app.loop).result(_CALL_S)
-                send({"id": request["id"]})
+                send({"id": request["id"], **_outcome(app, change, "done")})
             case "quit":
                 send({"id": request["id"]})
                 return
             case other:
                 send({"id": request.get("id"), "error": f"unknown request {other!r}"})
+
+
+def _outcome(app: App, work: Coroutine[Any, Any, Any], key: str) -> dict[str, Any]:
+    """What work of the other thread comes to, or why it does not."""
+    try:
+        return {key: asyncio.run_coroutine_threadsafe(work, app.loop).result(_CALL_S)}
+    except Exception as error:  # whatever it is, the run is to hear of it
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
 def _short(name: str) -> str:

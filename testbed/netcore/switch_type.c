@@ -113,7 +113,9 @@ PyObject *py_probe_program(PyObject *self, PyObject *args, PyObject *keywords)
     else if (of && !switch_probe(of, port, frame.buf, (size_t)frame.len, fabric_now_ns(fabric_of(self)), &verdict))
         PyErr_NoMemory();
     else if (of)
-        result = verdict.fate == P4_UNICAST ? PyLong_FromUnsignedLong(verdict.port) : Py_NewRef(Py_None);
+        result = verdict.fate == P4_DROP || verdict.fate == P4_FAILED
+                     ? Py_NewRef(Py_None)
+                     : PyLong_FromLong(verdict.fate == P4_UNICAST ? (long)verdict.port : -1);
     PyBuffer_Release(&frame);
     return result;
 }

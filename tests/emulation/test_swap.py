@@ -95,6 +95,16 @@ def test_registers_are_kept_if_asked_for_and_the_same(state: RunState, tmp_path:
         assert reached(network, "h0", "h1", count=1) == 0, "four were seen, and three are the limit"
 
 
+def test_a_program_that_sends_copies_forwards(state: RunState, tmp_path: Path) -> None:
+    flooding = DROPPING.replace("headers.ipv4.protocol == 1 && headers.ipv4.destination == 0x0A000002", "true").replace(
+        "mark_to_drop(standard_metadata)", "standard_metadata.mcast_grp = 1"
+    )
+    entries = written(tmp_path, "both.stf", "mc_mgrp_create 1\nmc_node_create 0 1 2\nmc_node_associate 1 0\n")
+    with EmulatedNetwork(planned({}, kind="star", hosts=2), state, tmp_path) as network:
+        network.swap("s0", written(tmp_path, "flooding.p4", flooding), entries)
+        assert reached(network, "h0", "h1") == 3
+
+
 def test_a_program_that_does_not_forward_as_the_routes_say_does_not_take_over(state: RunState, tmp_path: Path) -> None:
     astray = DROPPING.replace("mark_to_drop(standard_metadata);", "standard_metadata.egress_spec = 9;").replace(
         "headers.ipv4.protocol == 1 && ", ""

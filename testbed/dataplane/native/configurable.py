@@ -57,7 +57,7 @@ class ConfigurableSwitch:
         return self._loaded
 
     def probe(self, port: int, frame: bytes) -> int | None:
-        """The port to which the loaded instance would send a frame that came by `port`; None: none, or several."""
+        """Where the loaded instance would send a frame that came by `port`: a port, -1 (several, or round), or None."""
         return self._fabric.probe_program(self.number, port, frame)
 
     def swap(self) -> None:

@@ -193,7 +193,8 @@ class Fabric:
 
     def probe_program(self, switch: int, port: int, frame: bytes) -> int | None:
         """The port to which the loaded program would send a frame that came by `port`, and that goes nowhere; -1: to
-        several, or it comes round; None: it is dropped. The instance counts and remembers it. Raises RuntimeError if none is loaded, MemoryError.
+        several, or it comes round; None: it is dropped. The instance counts and remembers it. Raises RuntimeError if
+        none is loaded, MemoryError.
         """
 
     def swap_program(self, switch: int) -> None:

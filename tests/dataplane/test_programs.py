@@ -78,7 +78,8 @@ def test_each_program_has_its_packet_test() -> None:
     tests = [path.stem for path in sorted(P4.glob("*.stf")) if not path.stem.endswith(".entries")]
     assert tests == PROGRAMS
     assert PROGRAMS == [
-        "aggregate", "aggregate_optical", "aggregate_tree", "ecn_priority", "gradient_drop", "l3_ecmp", "spray", "trim",
+        "aggregate", "aggregate_besteffort", "aggregate_optical", "aggregate_tree", "ecn_priority", "gradient_drop",
+        "l3_ecmp", "spray", "trim",
     ]  # fmt: skip
 
 

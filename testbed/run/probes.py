@@ -16,6 +16,7 @@ from testbed.results.samples import RateProbe, RttProbe
 from testbed.run.conductor import Conductor
 from testbed.topology.graph import Link
 from testbed.wire.ethernet import UDP_HEADERS_BYTES, UDP_WIRE_BYTES
+from testbed.worker.probe import most_waits
 
 ROUND_TRIPS = 21
 TRAINS = (16, 1000)
@@ -23,7 +24,6 @@ ANSWER_BYTES = 20  # what an echo answer carries above UDP, as long as a RoCE ac
 _PAIRS = 4
 _PATIENCE_RTTS = 4
 _PATIENCE_NS = 1_000_000_000  # real time, for the machine
-_TRIES = 10  # of what may be lost in one request, before the rank gives up by itself
 _NS = 10**9
 
 
@@ -63,7 +63,7 @@ def probe(plan: Plan, job: JobPlan, conductor: Conductor, probes: Probes, trains
         for packets in sorted({min(train, held) for train in trains}):
             takes_ns = 8 * packets * (payload_bytes + UDP_WIRE_BYTES) * _NS // rate_bps
             request["patience_ns"] = patience_ns + takes_ns * plan.dilation
-            limit_s = (_TRIES * request["patience_ns"] + _PATIENCE_NS) / _NS
+            limit_s = (most_waits(packets) * request["patience_ns"] + _PATIENCE_NS) / _NS
             answer = conductor.ask(rank, {"op": "train", "packets": packets, **request}, limit_s)
             if answer["measured_bps"] is not None:
                 probes.rates.append(RateProbe(*names, packets, answer["measured_bps"], rate_bps))

@@ -32,6 +32,15 @@ _Done = Callable[[dict[str, Any]], None]
 _Probe = Generator[int, _Answer | None, dict[str, Any]]
 
 
+def most_waits(packets: int) -> int:
+    """How many answers a train may be waited for in vain before its prober gives up by itself."""
+    return _PILOTS + _trains(packets) * _TRIES
+
+
+def _trains(packets: int) -> int:
+    return _SHORT_TRAINS if packets <= _SHORT_PACKETS else 1
+
+
 @dataclass(slots=True)
 class _Train:
     """What came of one train: its last packet's index and instant."""
@@ -140,7 +149,7 @@ class Prober:
         way_ns = min(ways, default=0)
         received = train_ns = 0
         rates: list[int] = []
-        for _ in range(_SHORT_TRAINS if packets <= _SHORT_PACKETS else 1):
+        for _ in range(_trains(packets)):
             received, last, took_ns = yield from self._send_train(target, packets, packet_bytes, patience_ns)
             if ways and last and took_ns > way_ns:
                 bits = 8 * last * (packet_bytes + UDP_WIRE_BYTES)

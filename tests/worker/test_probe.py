@@ -11,7 +11,7 @@ import pytest
 
 from testbed import netcore
 from testbed.worker.clock import ModelClock
-from testbed.worker.probe import Prober
+from testbed.worker.probe import Prober, most_waits
 
 PATIENCE_NS = 2_000_000_000
 ADDRESSES = tuple(f"127.{os.getpid() % 250 + 1}.3.{rank + 1}" for rank in range(2))
@@ -92,6 +92,21 @@ def test_what_never_comes_back_is_lost(probers: Probers) -> None:
     probers.pump(2)
     assert probers.answers[0] == {"round_trips_ns": [], "lost": 2}
     assert probers.answers[1]["measured_bps"] is None
+
+
+@pytest.mark.parametrize("packets", [16, 1000])
+def test_a_prober_gives_a_lost_train_up_after_the_waits_that_are_told(probers: Probers, packets: int) -> None:
+    probers.both.pop().close()
+    (prober,) = probers.both
+    prober.train(1, packets, 64, 10**6, probers.answers.append)
+    deadline = time.monotonic() + 10
+    waited_until: set[int] = set()
+    while not probers.answers:
+        assert time.monotonic() < deadline
+        if (wake_ns := prober.wake_ns()) is not None:
+            waited_until.add(wake_ns)
+        prober.serve(dict(netcore.ppoll(prober.watched(), 10**5)))
+    assert len(waited_until) == most_waits(packets)
 
 
 def test_bytes_that_are_no_probe_are_ignored(probers: Probers) -> None:

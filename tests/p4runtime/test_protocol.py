@@ -832,3 +832,22 @@ def test_p4data_of_an_enum_is_not_a_number(one_for_all: Client) -> None:
     data = p4d.P4Data(enum_value=b"\x01")
     entry = p4r.Entity(register_entry=p4r.RegisterEntry(register_id=ID["memory"], data=data))
     assert refused(lambda: one_for_all.modify(entry)) == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize(
+    "method", ["Write", "Read", "SetForwardingPipelineConfig", "GetForwardingPipelineConfig", "Capabilities"]
+)
+def test_a_request_that_is_none_is_refused_and_nothing_is_logged(
+    rig: Rig, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    with grpc.insecure_channel(rig.address) as channel:
+        kind = channel.unary_stream if method == "Read" else channel.unary_unary
+        ask = kind(f"/p4.v1.P4Runtime/{method}")
+        work = (
+            (lambda: list(ask(b"\xff\xff", timeout=10))) if method == "Read" else (lambda: ask(b"\xff\xff", timeout=10))
+        )
+        with pytest.raises(grpc.RpcError) as caught:
+            work()
+    assert caught.value.code() == StatusCode.INVALID_ARGUMENT
+    assert "none of P4Runtime's" in caught.value.details()
+    assert not caplog.records

@@ -28,6 +28,7 @@ _MOST_MESSAGE_BYTES = 64 << 20  # of a request: a program's JSON
 _MOST_METADATA_BYTES = 4 << 20  # in which a failed batch has an error an update
 _MOST_WAITING = 4096  # messages to a client that does not read; packets, digests and the like are dropped then
 _FAILED = "some of it failed"
+_NONE = "a message that is none of P4Runtime's"
 _DETAILS = "grpc-status-details-bin"
 _OPTIONS = (
     ("grpc.max_receive_message_length", _MOST_MESSAGE_BYTES),
@@ -75,7 +76,7 @@ class P4RuntimeServer:
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
-        server = grpc.aio.server(options=_OPTIONS)
+        server = grpc.aio.server(interceptors=[_Understood()], options=_OPTIONS)
         try:
             service = _Service(self._devices, self._held, self._pass_on)
             p4r_grpc.add_P4RuntimeServicer_to_server(service, server)
@@ -154,6 +155,34 @@ class _Stream:
 
 
 Context = Any  # grpc.aio.ServicerContext, which has no types
+
+
+class _Understood(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Refuses a request whose bytes are none; gRPC would log a traceback, and answer UNKNOWN with a text of its own."""
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
+        handler = await continuation(details)
+        if handler is None or handler.request_streaming:  # a stream ends itself
+            return handler
+
+        def parse(data: bytes) -> Any:
+            try:
+                return handler.request_deserializer(data)
+            except DecodeError:
+                return None
+
+        async def one(request: Any, context: Context) -> Any:
+            await _require(request, context)
+            return await handler.unary_unary(request, context)
+
+        async def many(request: Any, context: Context) -> AsyncIterator[Any]:
+            await _require(request, context)
+            async for response in handler.unary_stream(request, context):
+                yield response
+
+        if handler.response_streaming:
+            return handler._replace(request_deserializer=parse, unary_stream=many)
+        return handler._replace(request_deserializer=parse, unary_unary=one)
 
 
 class _Service(p4r_grpc.P4RuntimeServicer):
@@ -259,7 +288,7 @@ class _Service(p4r_grpc.P4RuntimeServicer):
                 async for request in requests:
                     stream.hear(request, self._devices)
             except DecodeError as error:
-                raise invalid("a message that is none of P4Runtime's") from error
+                raise invalid(_NONE) from error
             finally:  # a status may not be sent while a message is
                 stream.waiting.put_nowait(None)
                 await asyncio.wait({saying}, timeout=_END_S)
@@ -278,6 +307,11 @@ def _device(devices: dict[int, Device], number: int) -> Device:
     if number not in devices:
         raise missing(f"there is no device {number}; there is {', '.join(map(str, devices))}")
     return devices[number]
+
+
+async def _require(request: Any, context: Context) -> None:
+    if request is None:
+        await context.abort(StatusCode.INVALID_ARGUMENT, _NONE)
 
 
 async def _answered(answer: Callable[[], Awaitable[T]], context: Context) -> T:

@@ -94,12 +94,12 @@ def swap(
     from testbed.dataplane.entries import path_of as entries_path
     from testbed.dataplane.programs import path_of
     from testbed.emulation.keeper import swap_program
-    from testbed.units import format_duration
 
     file = str(entries_path(str(entries))) if entries is not None else None
     state = chosen(run_id, also_runs=False)
     swapped = swap_program(state, switch, str(path_of(program).resolve()), file, keep=keep)
-    typer.echo(f"{switch} runs {Path(program).stem}; it took no packet in for {format_duration(swapped.blackout_ns)}")
+    blackout = f"{swapped.blackout_ns / 1000:,.1f} us of real time"
+    typer.echo(f"{switch} runs {Path(program).stem}; it took no packet in for {blackout}")
     for what, names in (("kept", swapped.kept), ("begun anew", swapped.reset)):
         if names:
             typer.echo(f"registers {what}: {', '.join(names)}")

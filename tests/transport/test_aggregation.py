@@ -256,7 +256,7 @@ def test_the_wait_follows_the_measured_round_trips():
     1.5 ms); the second ones, which wait 1.6 ms and more, once more at the most.
     """
     slow = impaired(Random(0), delay_ns=1_000_000)
-    network, _ = reduce(2, np.int32, slow, sizes=(8000,), timeout="100us")
+    network, _ = reduce(2, np.int32, slow, sizes=(8000,), timeout="100us", backoff=6)
     times = [at for at, member, header in network.log if member == 0 and header.slot == 0]
     assert times[:6] == [0, 100_000, 300_000, 700_000, 1_500_000, 2_000_000]
     later = [at for at, member, _ in network.log if member == 0 and at >= 4_000_000]
@@ -481,7 +481,7 @@ def test_values_fill_the_mtu_and_slots_the_path():
 def test_published_constants():
     assert values(scale="none") == {
         "protocol": "slots", "server": "auto", "pool": 2048, "root": "auto", "framing": "udp", "values": 256,
-        "slots": 512, "timeout": 10_000_000, "backoff": 6, "retries": 64, "hold": 0, "dscp": 26,
+        "slots": 512, "timeout": 10_000_000, "backoff": 2, "retries": 1000, "hold": 0, "dscp": 26,
         "bits": 16, "fraction": 2, "block": 64, "deadline": 10_000_000, "patience": 1_000_000_000,
     }  # fmt: skip
 

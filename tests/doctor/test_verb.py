@@ -21,7 +21,12 @@ from testbed.plan.planner import DEFAULT_CAPABILITIES
 FINE = Fact("root", True, "uid 0", "no emulation", "run it with sudo", needed=True)
 NICE = Fact("tshark", False, "not installed", "captures cannot be cross-checked", "apt-get install tshark")
 LACKS = Fact("htb", False, "refused by this kernel", "hosts cannot be held back", "another kernel", needed=True)
-MEASURED = replace(DEFAULT_CAPABILITIES, packet_hops_per_s=123_456.0, native=Carried(654_321.0, 12_000))
+MEASURED = replace(
+    DEFAULT_CAPABILITIES,
+    packet_hops_per_s=123_456.0,
+    native=Carried(654_321.0, 12_000),
+    bmv2=Carried(7_890.0, 300_000, 2_000_000),
+)
 
 
 @pytest.fixture
@@ -57,7 +62,7 @@ def test_it_measures_once_and_again_when_asked(
     assert "run it with sudo" not in out, "what is there needs no mending"
 
 
-def test_it_tells_what_either_kind_of_switch_carries(
+def test_it_tells_what_each_kind_of_switch_carries(
     measurements: list[str],
     machine: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
@@ -65,12 +70,15 @@ def test_it_tells_what_either_kind_of_switch_carries(
 ) -> None:
     machine(FINE)
     assert execute(["doctor"]) == 0
-    *_, ovs, native = (line.split() for line in capsys.readouterr().out.splitlines())
+    *_, ovs, native, bmv2 = (line.split() for line in capsys.readouterr().out.splitlines())
     assert ovs == ["ovs,", "user", "datapath", "123,456", "250", "us", "1,000", "us", "the", "fabric"]
     assert native == ["native", "654,321", "12", "us", "no", "time", "the", "fabric"]
-    monkeypatch.setattr(capacity, "measure", lambda: replace(MEASURED, native=None))
+    assert bmv2 == ["bmv2", "7,890", "300", "us", "2,000", "us", "the", "fabric"]
+    monkeypatch.setattr(capacity, "measure", lambda: replace(MEASURED, native=None, bmv2=None))
     assert execute(["doctor", "--again"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].split() == ["native", "no", "C", "compiler"]
+    *_, native, bmv2 = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert native == ["native", "no", "C", "compiler"]
+    assert bmv2 == ["bmv2", "not", "installed"]
     assert len(measurements) == 1
 
 

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.codec.block_exponent import BIG_ENDIAN, NotFiniteError, Quantiser
+from testbed.codec.block_exponent import NotFiniteError, Quantiser
 from testbed.transport.aggregation import framing
+from testbed.transport.aggregation.inbox import Inbox
 from testbed.transport.aggregation.parameters import Constants
 from testbed.transport.aggregation.reduction import Reduction
 from testbed.transport.aggregation.seam import AGGREGATOR, Member, Reduced, ReduceEvent
@@ -47,7 +48,6 @@ class AggregationEndpoint:
         self._member = member
         self._constants = Constants.of(path, settings.values)
         self._chunk_bytes = self._constants.values * VALUE_BYTES
-        self._header_bytes = framing.header_bytes(self._constants.roce)
         self._quantiser = Quantiser(member.workers)
         self._timer = Timer(self._constants.timeout_ns, self._constants.backoff)
         self._window = Window(self._constants.slots) if self._constants.best_effort else None
@@ -57,10 +57,7 @@ class AggregationEndpoint:
         self._reductions: dict[int, Reduction] = {}  # under way, by order of posting
         self._posted = 0
         self._number = 0  # of the next chunk
-        self._came: list[bytes] = []  # headers of results not yet taken in, and their values
-        self._values = bytearray()
-        self._came_alone: list[bytes] = []  # those of exponents alone
-        self._came_ns = 0  # when the first of these came
+        self._inbox = Inbox(self.counters, self._constants.values, roce=self._constants.roce)
         self._events: list[ReduceEvent] = []
         self._failure: str | None = None
         self._now = 0
@@ -83,24 +80,8 @@ class AggregationEndpoint:
 
     def receive(self, arrival: Arrival, now: int) -> None:
         self._now = now
-        count, size = len(arrival.headers), len(arrival.payload)
-        self.counters.received_packets += count
-        if arrival.ecn == ECN_CE:
-            self.counters.ecn_marked += count
-            self._marked = True
-        whole, rest = divmod(size, self._chunk_bytes)
-        if arrival.peer != AGGREGATOR:
-            self._bad("bad_peer", count)
-        elif any(len(header) != self._header_bytes for header in arrival.headers):
-            self._bad("bad_header", count)
-        elif rest or whole not in (0, count - 1, count):  # exponents alone: all of a run, or what ends it
-            self._bad("bad_length", count)
-        else:
-            if not self._waiting:
-                self._came_ns = now
-            self._came += arrival.headers[:whole]
-            self._values += arrival.payload
-            self._came_alone += arrival.headers[whole:]
+        self._marked |= arrival.ecn == ECN_CE
+        self._inbox.put(arrival, now)
 
     def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]:
         self._now = now
@@ -127,7 +108,7 @@ class AggregationEndpoint:
         if self._ready:
             return self._now
         earliest_ns = self._slots.earliest_ns
-        return min(earliest_ns, self._came_ns + self._constants.hold_ns) if self._waiting else earliest_ns
+        return min(earliest_ns, self._inbox.since_ns + self._constants.hold_ns) if self._inbox else earliest_ns
 
     def on_deadline(self, now: int) -> None:
         self._now = now
@@ -198,23 +179,13 @@ class AggregationEndpoint:
         """A packet may be to be sent."""
         return len(self._slots.within(self._window.chunks)) > 0 if self._window else self._slots.ready
 
-    @property
-    def _waiting(self) -> int:
-        """Packets that have come and are not taken in."""
-        return len(self._came) + len(self._came_alone)
-
     def _take_in(self, at_once: bool = False) -> None:
         """Take in what has come, if it is time to."""
-        held = self._now < self._came_ns + self._constants.hold_ns and not at_once
-        if held and self._waiting < min(self._constants.batch, self._slots.asked):
+        held = self._now < self._inbox.since_ns + self._constants.hold_ns and not at_once
+        if held and len(self._inbox) < min(self._constants.batch, self._slots.asked):
             return
-        if self._came_alone:
-            headers, self._came_alone = self._came_alone, []
-            self._take(headers, np.empty((len(headers), 0), np.int32))
-        if self._came:
-            headers, self._came = self._came, []
-            values, self._values = self._values, bytearray()
-            self._take(headers, np.frombuffer(values, BIG_ENDIAN).reshape(len(headers), -1))
+        for headers, sums in self._inbox.empty():
+            self._take(headers, sums)
         self._marked = False
 
     def _take(self, encoded: list[bytes], sums: npt.NDArray[np.int32]) -> None:
@@ -224,7 +195,7 @@ class AggregationEndpoint:
         slots = framing.slots_of(first)
         known = slots < state.count
         if np.count_nonzero(known) < len(known):
-            self._bad("bad_header", int(np.count_nonzero(~known)))
+            self._inbox.refuse("bad_header", int(np.count_nonzero(~known)))
             first, chunks, slots = first[known], chunks[known], slots[known]
             exponents, sums = exponents[known], sums[known]
         right = (first == state.result[slots]) & (first & framing.VALUES == sums.shape[1])
@@ -288,7 +259,7 @@ class AggregationEndpoint:
         late = ours & ((ahead < 0) | ((ahead == 0) & (state.due_ns[slots] == FREE)))
         duplicates = int(np.count_nonzero(late))
         self.counters.duplicates += duplicates
-        self._bad("bad_result", len(slots) - duplicates)
+        self._inbox.refuse("bad_result", len(slots) - duplicates)
 
     def _unanswered(self, slot: int) -> str:
         """Why to give up on `slot`."""
@@ -313,8 +284,3 @@ class AggregationEndpoint:
         self._events += [Failed(reduction.id, AGGREGATOR, reason) for reduction in self._reductions.values()]
         self._reductions.clear()
         self._slots.clear()
-
-    def _bad(self, problem: str, packets: int) -> None:
-        if packets:
-            self.counters.malformed += packets
-            self.counters.extra[problem] = self.counters.extra.get(problem, 0) + packets

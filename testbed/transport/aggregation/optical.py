@@ -18,15 +18,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.codec.block_exponent import BIG_ENDIAN, NotFiniteError
+from testbed.codec.block_exponent import NotFiniteError
 from testbed.codec.words import WordQuantiser
 from testbed.transport.aggregation import framing
 from testbed.transport.aggregation.endpoint import ROCE_SOURCE_PORT
+from testbed.transport.aggregation.inbox import Inbox
 from testbed.transport.aggregation.parameters import batch_of
 from testbed.transport.aggregation.passage import ALONE, MISSING, NEVER, SENT, Passage
 from testbed.transport.aggregation.reduction import Indices
 from testbed.transport.aggregation.seam import AGGREGATOR, Member, Reduced, ReduceEvent
-from testbed.transport.endpoint import ECN_CE, ECN_NOT_ECT, Arrival, Burst, Counters, Failed, Path
+from testbed.transport.endpoint import ECN_NOT_ECT, Arrival, Burst, Counters, Failed, Path
 from testbed.transport.parameters import Values, whole
 from testbed.transport.settings import Settings
 from testbed.wire.aggregation import UDP_PORT, VALUE_BYTES, Kind
@@ -82,10 +83,7 @@ class OpticalEndpoint:
         self._holder = np.full(constants.slots, _FREE, np.int64)  # the number of the packet that is waited for
         self._passages: list[Passage] = []  # under way, by order of posting
         self._number = 0  # of the next packet
-        self._came: list[bytes] = []  # headers of means not yet taken in, and their words
-        self._words = bytearray()
-        self._came_alone: list[bytes] = []  # those of exponents alone
-        self._came_ns = 0  # when the first of these came
+        self._inbox = Inbox(self.counters, constants.values, roce=constants.roce)
         self._events: list[ReduceEvent] = []
         self._failure: str | None = None
         self._now = 0
@@ -106,23 +104,7 @@ class OpticalEndpoint:
 
     def receive(self, arrival: Arrival, now: int) -> None:
         self._now = now
-        count = len(arrival.headers)
-        whole, rest = divmod(len(arrival.payload), self._constants.values * VALUE_BYTES)
-        self.counters.received_packets += count
-        if arrival.ecn == ECN_CE:
-            self.counters.ecn_marked += count
-        if arrival.peer != AGGREGATOR:
-            self._bad("bad_peer", count)
-        elif any(len(header) != framing.header_bytes(self._constants.roce) for header in arrival.headers):
-            self._bad("bad_header", count)
-        elif rest or whole not in (0, count - 1, count):  # exponents alone: all of a run, or what ends it
-            self._bad("bad_length", count)
-        else:
-            if not self._waiting:
-                self._came_ns = now
-            self._came += arrival.headers[:whole]
-            self._words += arrival.payload
-            self._came_alone += arrival.headers[whole:]
+        self._inbox.put(arrival, now)
 
     def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]:
         """One run at the most: what follows can be asked for at once."""
@@ -136,7 +118,7 @@ class OpticalEndpoint:
         self._take_in()
         if self._sendable(1):
             return self._now
-        held = [self._came_ns + self._constants.hold_ns] if self._waiting else []
+        held = [self._inbox.since_ns + self._constants.hold_ns] if self._inbox else []
         return min([*held, *self._due_instants()], default=None)
 
     def on_deadline(self, now: int) -> None:
@@ -211,25 +193,15 @@ class OpticalEndpoint:
             payload=payload,
         )
 
-    @property
-    def _waiting(self) -> int:
-        """Packets that have come and are not taken in."""
-        return len(self._came) + len(self._came_alone)
-
     def _take_in(self, at_once: bool = False) -> None:
         """Take in what has come, if it is time to: as with slots, many at once cost less."""
-        if not self._waiting:
+        if not self._inbox:
             return
-        held = self._now < self._came_ns + self._constants.hold_ns and not at_once
-        if held and self._waiting < min(self._constants.batch, int(np.count_nonzero(self._holder != _FREE))):
+        held = self._now < self._inbox.since_ns + self._constants.hold_ns and not at_once
+        if held and len(self._inbox) < min(self._constants.batch, int(np.count_nonzero(self._holder != _FREE))):
             return
-        if self._came_alone:
-            headers, self._came_alone = self._came_alone, []
-            self._take(headers, np.empty((len(headers), 0), np.int32))
-        if self._came:
-            headers, self._came = self._came, []
-            words, self._words = self._words, bytearray()
-            self._take(headers, np.frombuffer(words, BIG_ENDIAN).reshape(len(headers), -1))
+        for headers, means in self._inbox.empty():
+            self._take(headers, means)
         self._settle()
 
     def _take(self, encoded: Sequence[bytes], means: npt.NDArray[np.int32]) -> None:
@@ -249,7 +221,7 @@ class OpticalEndpoint:
             if len(mine):
                 self._accept(passage, packets[mine], slots[mine], means[mine], exponents[mine])
                 others[mine] = False
-        self._bad("bad_result", int(np.count_nonzero(others)))
+        self._inbox.refuse("bad_result", int(np.count_nonzero(others)))
 
     def _accept(
         self,
@@ -267,7 +239,7 @@ class OpticalEndpoint:
         right &= (passage.chunk[packets] == ALONE) == (means.shape[1] == 0)
         taken = due & right
         taken[taken] = passage.once(packets[taken])
-        self._bad("bad_result", int(np.count_nonzero(~right)))
+        self._inbox.refuse("bad_result", int(np.count_nonzero(~right)))
         self.counters.duplicates += int(np.count_nonzero(right & ~taken))
         packets, means, exponents = packets[taken], means[taken], exponents[taken]
         if not len(packets):
@@ -328,8 +300,3 @@ class OpticalEndpoint:
         self._events += [Failed(passage.id, AGGREGATOR, reason) for passage in self._passages]
         self._passages.clear()
         self._holder[:] = _FREE
-
-    def _bad(self, why: str, count: int) -> None:
-        if count:
-            self.counters.malformed += count
-            self.counters.extra[why] = self.counters.extra.get(why, 0) + count

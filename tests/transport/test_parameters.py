@@ -144,5 +144,6 @@ def test_every_constant_says_where_it_is_from_and_reads_back(parameter):
     assert (parameter.scaled is None) == (listed["scale"] == "as published")
     assert parameter.parse(listed["default"]) == parameter.default
     if parameter.scaled is not None:
-        scaled = parameter.scaled(SLOW, {"mtu": 1024, "window": 99, "framing": "udp", "values": 256, "slots": 16})
+        others = {each.name: each.default for each in TRANSPORTS["aggregation"].parameters}
+        scaled = parameter.scaled(SLOW, others | {"mtu": 1024, "window": 99})
         assert parameter.parse(parameter.written(scaled)) == scaled

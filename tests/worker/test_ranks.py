@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: network namespaces")
 # Far above what a busy machine delays a process by, so that nothing is retransmitted for that alone.
 CALM = {"rate_bps": 10**8, "delay_ns": 5_000_000}
+WAITING_S = 10.0
 
 
 def agree(done: dict[int, dict[str, Any]]) -> None:
@@ -87,8 +88,11 @@ def test_a_dead_rank_is_seen_at_once_and_the_others_can_say_what_they_wait_for(t
         del ranks.channels[2]
         ranks.tell(op="release", iteration=1, at_ns=time.monotonic_ns())
         if transport == "roce":
-            waiting = [channel.request({"op": "progress"})["waiting"] for channel in ranks.channels.values()]
-            assert any("rank 2" in text for text in waiting)
+            deadline = time.monotonic() + WAITING_S  # until they have begun, and have what they can get
+            waiting: list[str] = []
+            while not any("rank 2" in text for text in waiting):
+                assert time.monotonic() < deadline, waiting
+                waiting = [channel.request({"op": "progress"})["waiting"] for channel in ranks.channels.values()]
         else:
             with pytest.raises(AssertionError, match="the transfer with rank 2 failed"):
                 ranks.gather("done")

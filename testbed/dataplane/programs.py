@@ -10,8 +10,7 @@ from typing import Any
 from testbed.dataplane.bmv2json import program_of, read_json
 from testbed.dataplane.bmv2model import Program
 from testbed.resources import own_or_shipped, shared_folder
-from testbed.transport.aggregation import BEST_EFFORT, SLOTS
-from testbed.transport.aggregation.parameters import OPTICAL
+from testbed.wire.aggregation import BEST_EFFORT, OPTICAL, SLOTS
 
 FILES = (".p4", ".json")
 

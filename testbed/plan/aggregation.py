@@ -17,13 +17,12 @@ from testbed.routing.tree import most_central, ways_to
 from testbed.spec.model import JobSpec
 from testbed.suggest import closest
 from testbed.topology.graph import Graph, Link
+from testbed.topology.switches import ADDING
 from testbed.transport import find, protocol_of, reduces, settle
-from testbed.transport.aggregation import BEST_EFFORT, SLOTS
-from testbed.transport.aggregation.parameters import OPTICAL
+from testbed.wire.aggregation import BEST_EFFORT, OPTICAL, SLOTS
 
 _MOST_SWITCHES = 254  # an aggregator's address is 10.255.<job>.<switch>, and jobs are far fewer
 _AUTO = "auto"
-_PROGRAMS = {SLOTS: "aggregate_tree", BEST_EFFORT: "aggregate_besteffort", OPTICAL: "aggregate_optical"}
 _MAC = 0x0255  # locally administered, unicast; hosts have 0x0254, ports 0x0253
 
 
@@ -215,7 +214,7 @@ def _root(
             does = f"does {can.protocol}" if can else "does not"
             how = "no switch adds up" if protocol == SLOTS else f"no switch adds up by protocol {protocol}"
             raise AggregationError(
-                ("switches", "program"), f"{how}: {name} runs {programs[name]}, which {does}", _PROGRAMS[protocol]
+                ("switches", "program"), f"{how}: {name} runs {programs[name]}, which {does}", ADDING[protocol]
             )
         return central
     if root not in graph.switches:
@@ -227,7 +226,7 @@ def _root(
         )
         raise AggregationError(("transport", "root"), what)
     if root not in fits:
-        what = f"{root} runs {programs[root]}, which does not add up by protocol {protocol}: {_PROGRAMS[protocol]} does"
+        what = f"{root} runs {programs[root]}, which does not add up by protocol {protocol}: {ADDING[protocol]} does"
         raise AggregationError(("transport", "root"), what)
     return root
 

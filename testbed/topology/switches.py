@@ -9,14 +9,13 @@ from testbed.spec.model import Spec, SwitchesSpec, SwitchKeys
 from testbed.topology.graph import Graph
 from testbed.topology.select import select_switches
 from testbed.transport import protocol_of
-from testbed.transport.aggregation import BEST_EFFORT, SLOTS
-from testbed.transport.aggregation.parameters import OPTICAL
+from testbed.wire.aggregation import BEST_EFFORT, OPTICAL, SLOTS
 
 KEYS = tuple(SwitchKeys.model_fields)
 WRITTEN = {key: SwitchKeys.model_fields[key].alias or key for key in KEYS}  # as a spec has them
 P4RUNTIME = "p4runtime"  # the controller that drives native or bmv2 switches as a P4Runtime client
 MOST_PORTS = 509  # v1model's ports have 9 bits; 0 is nobody's, 510 the controller's and 511 drops
-_ADDING = {  # by an aggregation's protocol
+ADDING = {  # by an aggregation's protocol
     SLOTS: "aggregate_tree",
     BEST_EFFORT: "aggregate_besteffort",
     OPTICAL: "aggregate_optical",
@@ -59,5 +58,5 @@ def default_program(spec: Spec) -> str:
     says."""
     for job in spec.all_jobs.values():
         if (protocol := protocol_of(job.transport)) is not None:
-            return _ADDING[protocol]
+            return ADDING[protocol]
     return "spray" if spec.routing.kind == "spray" else "l3_ecmp"

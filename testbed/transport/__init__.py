@@ -13,15 +13,15 @@ from testbed.plugins import PluginError, is_reference, load
 from testbed.spec.model import TransportSpec
 from testbed.transport import parameters, settings
 from testbed.transport.aggregation import PARAMETERS as AGGREGATION_PARAMETERS
-from testbed.transport.aggregation import SLOTS, AggregationEndpoint, MakeReduce, Member, ReduceEndpoint
+from testbed.transport.aggregation import AggregationEndpoint, MakeReduce, Member, ReduceEndpoint
 from testbed.transport.aggregation.optical import OpticalEndpoint
 from testbed.transport.aggregation.optical_parameters import OPTICAL_PARAMETERS
-from testbed.transport.aggregation.parameters import OPTICAL
 from testbed.transport.endpoint import Endpoint, Path, Peer
 from testbed.transport.parameters import Parameter, ParameterError
 from testbed.transport.roce import PARAMETERS as ROCE_PARAMETERS
 from testbed.transport.roce import RoceEndpoint, queue_pairs
 from testbed.transport.settings import Settings
+from testbed.wire.aggregation import OPTICAL, SLOTS
 
 Make = Callable[[Path, int, Sequence[Peer], Settings, int], Endpoint]
 

@@ -29,6 +29,7 @@ from enum import IntEnum, IntFlag
 
 from testbed.wire import MalformedError, roce
 
+SLOTS, BEST_EFFORT, OPTICAL = "slots", "besteffort", "optical"  # the protocols: SwitchML's, ATP's and OptINC's
 UDP_PORT = 48864  # 0xBEE0, the first of SwitchML's ports (its public p4 sources)
 HEADER_BYTES = 16
 VALUE_BYTES = 4

@@ -2,12 +2,12 @@
 ATP has it, with a server that adds up what finds no room there."""
 
 from testbed.transport.aggregation.endpoint import AggregationEndpoint
-from testbed.transport.aggregation.parameters import BEST_EFFORT, PARAMETERS, SLOTS, packet_bytes
+from testbed.transport.aggregation.parameters import PARAMETERS, packet_bytes
 from testbed.transport.aggregation.reduction import rounds
 from testbed.transport.aggregation.seam import AGGREGATOR, MakeReduce, Member, Reduced, ReduceEndpoint, ReduceEvent
 from testbed.transport.aggregation.server import AggregationServer
 
 __all__ = [
-    "AGGREGATOR", "BEST_EFFORT", "PARAMETERS", "SLOTS", "AggregationEndpoint", "AggregationServer", "MakeReduce",
+    "AGGREGATOR", "PARAMETERS", "AggregationEndpoint", "AggregationServer", "MakeReduce",
     "Member", "ReduceEndpoint", "ReduceEvent", "Reduced", "packet_bytes", "rounds",
 ]  # fmt: skip

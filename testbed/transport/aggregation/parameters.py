@@ -4,7 +4,16 @@ from dataclasses import dataclass
 
 from testbed.transport.endpoint import Path
 from testbed.transport.parameters import Parameter, Value, Values, whole
-from testbed.wire.aggregation import BLOCK_VALUES, HEADER_BYTES, MOST_SLOTS, MOST_VALUES, VALUE_BYTES
+from testbed.wire.aggregation import (
+    BEST_EFFORT,
+    BLOCK_VALUES,
+    HEADER_BYTES,
+    MOST_SLOTS,
+    MOST_VALUES,
+    OPTICAL,
+    SLOTS,
+    VALUE_BYTES,
+)
 from testbed.wire.ethernet import IPV4_BYTES, UDP_BYTES, UDP_WIRE_BYTES
 from testbed.wire.roce import BTH_BYTES, ICRC_BYTES
 
@@ -14,7 +23,6 @@ _SLOTS_LEAST = 16
 _TIMEOUT_RTTS = 2
 _HOLD_SHARE = 4  # of the base RTT
 _BATCH_SHARE = 4  # of the slots
-SLOTS, BEST_EFFORT, OPTICAL = "slots", "besteffort", "optical"
 POOL = 2048
 _ROCE_BYTES = BTH_BYTES + ICRC_BYTES
 

@@ -451,14 +451,13 @@ static void spin(struct fabric *fabric, int64_t until_ns)
 /* Wait for frames until something is due. What shows nothing outside waits for what does, unless a NIC is to drain.
  *
  * A sleeper wakes late, for a timer as for a frame. So the alarm is set early by what a wake-up takes and the rest is spun,
- * in at most one part in FABRIC_SPIN_PART of the time; and a frame that woke the loop came in by that much earlier.
+ * for at most one part in FABRIC_SPIN_PART of what was slept; and a frame that woke the loop came in by that much earlier.
  */
 static int wait_ready(struct fabric *fabric, struct epoll_event *ready)
 {
     int64_t next_ns = fabric->paused_count ? eventq_next_ns(&fabric->events) : eventq_wake_ns(&fabric->events);
     int64_t began_ns = clock_monotonic_ns(), due_ns = fabric->woke_ns + FABRIC_WAKE_NS;
     due_ns = next_ns > due_ns ? next_ns : due_ns;
-    fabric->spin_ns += (began_ns - fabric->woke_ns) / FABRIC_SPIN_PART;
     int64_t alarm_ns = fabric->spin_ns >= fabric->wake_ns ? due_ns - fabric->wake_ns : due_ns;
     int64_t wait_ns = alarm_ns > began_ns ? alarm_ns - began_ns : 0;
     struct timespec timeout = {wait_ns / NS_PER_S, wait_ns % NS_PER_S};

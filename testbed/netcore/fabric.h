@@ -20,7 +20,7 @@
 #define FABRIC_WAKE_NS 20000    /* what is due is run at most this often: a wake-up costs as much as ten packets */
 #define FABRIC_WAKE_STEP_NS 250 /* by which the estimate of a wake-up follows what is seen */
 #define FABRIC_WAKE_MOST_NS 50000 /* more is no wake-up but a processor that somebody else has */
-#define FABRIC_SPIN_PART 8      /* the share of the time that the loop may spin */
+#define FABRIC_SPIN_PART 8      /* of the time that the loop slept: what it may spin; who is busy never does */
 #define FABRIC_SPIN_MOST_NS 1000000 /* of it that may be saved up */
 #define FABRIC_HOLD_LIMIT_S 5   /* the loop comes to rest in a thousandth of it, unless it is stuck */
 #define FABRIC_NIC_BYTES (UINT64_C(4) << 20) /* queue of a host's NIC above which its TAP is read no more */

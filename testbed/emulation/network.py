@@ -13,13 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from testbed.dataplane.bmv2json import read_json
-from testbed.dataplane.entries import mistakes
-from testbed.dataplane.entries import path_of as entries_path
 from testbed.emulation import interfaces, namespaces, processes, scheduling
-from testbed.emulation.bmv2 import Bmv2Switches
-from testbed.emulation.bmv2_grpc import Bmv2GrpcSwitches
 from testbed.emulation.descriptors import closing_side_by_side
 from testbed.emulation.drops import host_drops as drops_at_hosts
 from testbed.emulation.drops import packet_socket_drops
@@ -41,6 +37,10 @@ from testbed.streams import derive
 from testbed.suggest import did_you_mean
 from testbed.topology.graph import LinkParameters
 from testbed.topology.switches import P4RUNTIME
+
+if TYPE_CHECKING:
+    from testbed.emulation.bmv2 import Bmv2Switches
+    from testbed.emulation.bmv2_grpc import Bmv2GrpcSwitches
 
 CONTROL = "control.sock"  # in the state's directory: where the run's children connect
 _CONTROLLER = "127.0.0.1", 6653  # IANA's port for OpenFlow
@@ -81,9 +81,16 @@ class EmulatedNetwork:
         self._plan_file = state.directory / "plan.json"
         self._app = plan.switching.controller if controller else None
         self._openvswitch = OpenVSwitch(state, logs, self.outer, plan.datapath) if plan.datapath else None
-        bmv2, served = plan.switching.kind == "bmv2", self._app == P4RUNTIME
-        self._bmv2 = Bmv2Switches(plan, state, logs, self.outer, self._plan_file) if bmv2 and not served else None
-        self._bmv2_grpc = Bmv2GrpcSwitches(plan, state, logs, self.outer) if bmv2 and served else None
+        self._bmv2: Bmv2Switches | None = None
+        self._bmv2_grpc: Bmv2GrpcSwitches | None = None
+        if plan.switching.kind == "bmv2":
+            # Only here: they take much to import, and few networks have them.
+            from testbed.emulation import bmv2, bmv2_grpc
+
+            if self._app == P4RUNTIME:
+                self._bmv2_grpc = bmv2_grpc.Bmv2GrpcSwitches(plan, state, logs, self.outer)
+            else:
+                self._bmv2 = bmv2.Bmv2Switches(plan, state, logs, self.outer, self._plan_file)
         self._tc = TcDriver(plan, self.outer)
         self._links: FabricDriver | None = None
         self._hub: Hub | None = None
@@ -268,8 +275,11 @@ class EmulatedNetwork:
             )
         compiled = self._programs[program] if foreseen else self._compiled_now(program)
         if entries is not None:
+            from testbed.dataplane.bmv2json import read_json  # as in testbed.emulation.programs
+            from testbed.dataplane.entries import mistakes, path_of
+
             ports = len(self.plan.graph.links_from(switch))
-            for mistake in mistakes(read_json(compiled.json), entries_path(entries), ports):
+            for mistake in mistakes(read_json(compiled.json), path_of(entries), ports):
                 raise mistake
         seed = derive(self.plan.spec.seed, "switch", switch, program)
         new = switch_config(switch, NativeSwitch(program, "strict", None, None, 0, entries), compiled, seed)

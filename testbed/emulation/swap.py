@@ -15,11 +15,12 @@ from testbed.dataplane.stf_runner import Configurable
 from testbed.errors import RunFailed
 from testbed.routing.model import Entry
 from testbed.wire.ethernet import IPV4_BYTES, UDP_BYTES
+from testbed.wire.roce import PROBE_PORT
 
 MOST_CARRIED = 1 << 19  # elements of registers: two or three seconds if none is 0, and a fabric is held for 5 at most
 _NOBODY = ipaddress.IPv4Address("10.255.255.254")
 _SEVERAL = -1  # as `Fabric.probe_program` says: copies are the program's own affair
-_PROBE_PORT, _UDP, _TTL = 4792, 17, 64  # the port of a run's other probes, which no program takes for the job's
+_UDP, _TTL = 17, 64
 
 
 class Deferred:
@@ -94,7 +95,7 @@ def carry_registers(kept: Iterable[Array], source: Control, target: Control) -> 
 
 def _frame_to(target: ipaddress.IPv4Address) -> bytes:
     """An empty UDP datagram in Ethernet, without a UDP checksum (RFC 768)."""
-    udp = struct.pack("!HHHH", _PROBE_PORT, _PROBE_PORT, UDP_BYTES, 0)
+    udp = struct.pack("!HHHH", PROBE_PORT, PROBE_PORT, UDP_BYTES, 0)
     ipv4 = (
         struct.pack("!BBHHHBBH", 0x45, 0, IPV4_BYTES + UDP_BYTES, 0, 0, _TTL, _UDP, 0) + _NOBODY.packed + target.packed
     )

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from testbed.wire import MalformedError
 
 UDP_PORT = 4791
+PROBE_PORT = UDP_PORT + 1  # not RoCE: next to it a run sends its own probes, which no program takes for the job's
 BTH_BYTES = 12
 RETH_BYTES = 16
 AETH_BYTES = 4

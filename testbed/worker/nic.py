@@ -21,10 +21,10 @@ from testbed import netcore
 from testbed.transport.aggregation import AggregationServer, ReduceEndpoint, ReduceEvent
 from testbed.transport.endpoint import ALL, Arrival, Buffer, Burst, Completion, Counters, Endpoint, Event, Path
 from testbed.wire.ethernet import FCS_BYTES, UDP_HEADERS_BYTES, UDP_WIRE_BYTES
+from testbed.wire.roce import PROBE_PORT
 from testbed.worker.clock import ModelClock
-from testbed.worker.frames import ROCE_PORT, Frames, Piece
+from testbed.worker.frames import Frames, Piece
 
-PROBE_PORT = ROCE_PORT + 1  # next to RoCE's; what goes there does not count as the job's
 _RECEIVE_SLOTS = 16
 _RECEIVES_A_TURN, _RUNS_A_TURN = 4, 8  # before the loop looks at everything else again
 _RECEIVE_BUFFER_BYTES = 16 << 20

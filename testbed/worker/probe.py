@@ -15,8 +15,9 @@ from typing import Any
 from testbed import netcore
 from testbed.run.channel import Channel, Message
 from testbed.wire.ethernet import UDP_WIRE_BYTES
+from testbed.wire.roce import PROBE_PORT
 from testbed.worker.clock import ModelClock
-from testbed.worker.nic import PROBE_PORT, can_segment, udp_socket
+from testbed.worker.nic import can_segment, udp_socket
 
 ANSWER_BYTES = 20  # UDP payload of a RoCE acknowledgement: BTH, AETH, ICRC
 

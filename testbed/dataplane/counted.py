@@ -1,6 +1,6 @@
 """What a program counted, as its control plane reads it: by entries that a file added, and in its counters."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from testbed.dataplane.bmv2model import Program
@@ -34,6 +34,16 @@ class ProgramCounts:
     entries: tuple[EntryCounts, ...]
     counters: tuple[CounterCounts, ...]
     unread: tuple[tuple[str, int], ...]
+
+    def rows(self, without: Collection[str] = ()) -> Iterator[tuple[str, str, int, int]]:
+        """Kind, name, packets and bytes of each, without the counters whose names end so."""
+        for entry in self.entries:
+            yield "entry", f"{entry.table}:{entry.line}", entry.packets, entry.bytes
+        for each in self.counters:
+            if each.counter.rpartition(".")[2] not in without:
+                yield "counter", f"{each.counter}[{each.index}]", each.packets, each.bytes
+        for name, size in self.unread:
+            yield "unread", f"{name}[0..{size - 1}]", 0, 0
 
 
 def counted(

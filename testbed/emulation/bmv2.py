@@ -6,7 +6,7 @@ switches.
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,12 +22,11 @@ from testbed.dataplane.stf_runner import Configuration
 from testbed.emulation import links, namespaces, processes
 from testbed.emulation.commands import path_of as path_of_tool
 from testbed.emulation.fabric_client import Counted, SwitchCounters
-from testbed.emulation.native import read_routes
+from testbed.emulation.planned_routes import follow, read_routes
 from testbed.emulation.programs import CompiledProgram
 from testbed.emulation.state import RunState
 from testbed.errors import MachineLacks, RunFailed
 from testbed.plan.model import Plan
-from testbed.routing.model import Entry
 from testbed.topology.graph import Graph
 
 PROGRAM = "simple_switch"
@@ -140,9 +139,7 @@ class Bmv2Switches:
 
     def _follow_plan(self) -> None:
         """Have on every switch what should be there while these cables are down."""
-        for name, switch in self._switches.items():
-            wanted = self._routes.entries(name, self._down).values()
-            switch.forwarding.replace(Entry(each.prefix, each.kind, each.ports) for each in wanted)
+        follow(self._routes, self._down, {name: switch.forwarding for name, switch in self._switches.items()})
 
     def _ends(self, cable: int) -> tuple[str, str]:
         link = self._plan.graph.links[2 * cable]
@@ -168,11 +165,7 @@ def owns_listener(pid: int, port: int) -> bool:
         return False  # it, or a file of its, is just going
 
 
-def _counted(switch: _Switch) -> list[Counted]:
+def _counted(switch: _Switch) -> Iterator[Counted]:
     added = switch.entries.entries if switch.entries else ()
     held = counted(switch.program, switch.bmv2.control, added, _MOST_COUNTED)
-    return [
-        *(Counted("entry", f"{each.table}:{each.line}", each.packets, each.bytes) for each in held.entries),
-        *(Counted("counter", f"{each.counter}[{each.index}]", each.packets, each.bytes) for each in held.counters),
-        *(Counted("unread", f"{name}[0..{size - 1}]", 0, 0) for name, size in held.unread),
-    ]
+    return (Counted(*row) for row in held.rows())

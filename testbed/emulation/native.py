@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from testbed.dataplane.aggregation import JOB_COUNTERS, REFUSED, SLOT_COUNTERS
 from testbed.dataplane.bmv2json import read_json
@@ -26,12 +25,12 @@ from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.loader import ProgramTable, load_program
 from testbed.dataplane.stf_runner import Configuration
 from testbed.emulation.fabric_client import FabricConfig, FabricLink, Swapped, SwitchConfig
+from testbed.emulation.planned_routes import follow, read_routes
 from testbed.emulation.sums import SumsHere, summed_jobs
 from testbed.emulation.swap import Deferred, carried, carry_registers, check_routes
 from testbed.errors import UsageError
 from testbed.netcore import Fabric
 from testbed.openflow import Agents, AgentSwitch, Port, PortCounters
-from testbed.resources import shared_folder
 from testbed.routing.model import Entry
 
 if TYPE_CHECKING:
@@ -39,28 +38,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _MOST_COUNTED = 4096  # elements of a counter that are read; more would hold packets up
-
-
-class Routes(Protocol):
-    """`controller/routes.py`: what each switch should have installed."""
-
-    names: Mapping[int, str]  # by datapath id
-    salts: Mapping[str, int]
-
-    def foresaw(self, down: set[int]) -> bool: ...
-
-    def entries(self, switch: str, down: set[int]) -> Mapping[str, Any]: ...
-
-
-def read_routes(plan: Path) -> Routes:
-    """The controller's reading of a `plan.json`; it keeps the code, as it also runs where Testbed is not installed."""
-    spec = spec_from_file_location("testbed_controller_routes", shared_folder("controller") / "routes.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    routes: Routes = module.Routes.read(plan)
-    return routes
 
 
 @dataclass(slots=True)
@@ -306,9 +283,7 @@ class NativeSwitches:
 
     def _follow_plan(self) -> None:
         """Have on every switch what should be there while these cables are down."""
-        for name, switch in self._switches.items():
-            wanted = self._routes.entries(name, self._down).values()
-            switch.forwarding.replace(Entry(each.prefix, each.kind, each.ports) for each in wanted)
+        follow(self._routes, self._down, {name: switch.forwarding for name, switch in self._switches.items()})
 
     def _traffic(self, switch: str) -> Mapping[str, Traffic]:
         """What packets came to, by prefix; the caller holds the fabric."""
@@ -351,13 +326,7 @@ def _counted(switch: _Switch) -> Iterator[tuple[str, str, int, int]]:
     added = switch.entries.entries if switch.entries else ()
     control = switch.native.control
     held = counted(control.program, control, added, _MOST_COUNTED)
-    for entry in held.entries:
-        yield "entry", f"{entry.table}:{entry.line}", entry.packets, entry.bytes
-    for each in held.counters:
-        if not (switch.sums and each.counter.rpartition(".")[2] in _TOLD_BY_JOB):
-            yield "counter", f"{each.counter}[{each.index}]", each.packets, each.bytes
-    for name, size in held.unread:
-        yield "unread", f"{name}[0..{size - 1}]", 0, 0
+    yield from held.rows(without=_TOLD_BY_JOB if switch.sums else ())
 
 
 def _mac(dpid: int, port: int) -> str:

@@ -19,13 +19,14 @@ from testbed.dataplane.counted import counted
 from testbed.dataplane.entries import carry_out, path_of
 from testbed.dataplane.forwarding import Forwarding
 from testbed.dataplane.stf_runner import Configuration
-from testbed.emulation import links, namespaces, processes
+from testbed.emulation import namespaces, processes
 from testbed.emulation.commands import path_of as path_of_tool
-from testbed.emulation.fabric_client import Counted, SwitchCounters
-from testbed.emulation.planned_routes import follow, read_routes
-from testbed.emulation.programs import CompiledProgram
 from testbed.emulation.state import RunState
 from testbed.errors import MachineLacks, RunFailed
+from testbed.fabric import model
+from testbed.fabric.counters import Counted, SwitchCounters
+from testbed.fabric.planned_routes import follow, read_routes
+from testbed.fabric.programs import CompiledProgram
 from testbed.plan.model import Plan
 from testbed.topology.graph import Graph
 
@@ -151,7 +152,7 @@ def port_options(graph: Graph, switch: str) -> list[str]:
     return [
         word
         for link in graph.links_from(switch)
-        for word in ("-i", f"{link.source_port}@{links.interface(switch, link.source_port)}")
+        for word in ("-i", f"{link.source_port}@{model.interface(switch, link.source_port)}")
     ]
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from testbed.emulation import processes
 from testbed.emulation.bmv2 import FIRST_PORT, START_S, owns_listener, port_options
 from testbed.emulation.commands import path_of as path_of_tool
-from testbed.emulation.programs import P4INFO_SUFFIX, CompiledProgram
 from testbed.emulation.state import RunState
 from testbed.errors import MachineLacks, UsageError
+from testbed.fabric.programs import P4INFO_SUFFIX, CompiledProgram
 from testbed.netcore import CPU_PORT
 from testbed.plan.model import Plan
 

@@ -14,21 +14,19 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from testbed.emulation import namespaces
-from testbed.emulation.fabric_client import FabricConfig, LinkEnd, SwitchConfig, parameters
-from testbed.emulation.native import NativeSwitches
 from testbed.emulation.scheduling import FABRIC_PRIORITY
 from testbed.errors import TestbedError
-from testbed.netcore import LONGEST_NS, Fabric, open_tap, set_running, set_timer_slack
+from testbed.fabric.model import FabricConfig, LinkEnd, SwitchConfig, interface, parameters
+from testbed.fabric.network import FabricNetwork
+from testbed.netcore import Fabric, open_tap, set_running, set_timer_slack
 from testbed.run.channel import Channel, ChannelClosed, Message
 from testbed.threads import join
-from testbed.topology.graph import LinkParameters
 
 TIMER_SLACK_NS = 1
 IDLE_WAIT_S = 3600.0  # for requests; the end of the channel is noticed at once
@@ -37,89 +35,49 @@ T = TypeVar("T")
 
 
 class FabricProcess:
-    """The devices, ports, native switches and links of one configuration."""
+    """The network of one configuration between TAPs, and the thread that moves its packets."""
 
     def __init__(self, config: FabricConfig, report: Callable[..., None]) -> None:
-        """`report(event, **fields)` is told what changes by itself, as a controller's app tells it."""
+        """`report` as `FabricNetwork` takes it."""
         self.config = config
         self.segmentation = config.segmentation == "auto"
         self._fabric = Fabric(config.seed)
         self._report = report
-        self._native = NativeSwitches(self._fabric, config, report)
-        self._ports: dict[tuple[str, int], int] = {}
         self._switches: dict[str, int] = {}  # those with TAPs: numbers, as the core knows them
-        self._links: dict[int, int] = {}
         self._thread = threading.Thread(target=self._move_packets, name="fabric", daemon=True)
-        for link in config.links:
-            for end in (link.source, link.target):
-                self._open(end)
-        for link in config.links:
-            source, target = (self._ports[end.node, end.port] for end in (link.source, link.target))
-            self._links[link.index] = self._fabric.add_link(source, target, link.index)
-            self._set_link(link.index, link.parameters)
-        self._fabric.set_job(config.job_udp_port, *config.job_tcp_ports)
-        self._fabric.set_job_hosts([(int(IPv4Address(ip)), job) for ip, job in config.job_hosts])
-        self._native.set_up()
+        self._network = FabricNetwork(self._fabric, config, self._open, report)
 
     def start(self) -> None:
         self._thread.start()
-        self._native.start()
+        self._network.native.start()
 
     def stop(self) -> None:
         """End moving packets and complete the captures; twice is fine.
 
         Raises OSError if a capture could not be written, or packets are still moved.
         """
-        self._native.stop()
+        self._network.native.stop()
         self._fabric.stop()
         join(self._thread)
-        self._fabric.capture_stop()
+        self._network.capture_stop()
 
     def answer(self, request: Message) -> dict[str, Any]:
         """Carry a request out; raises KeyError, ValueError or OSError for one that cannot be."""
         return self._operations[request["op"]](self, request)
 
-    def _open(self, end: LinkEnd) -> None:
-        key = end.node, end.port
-        if key in self._ports:
-            return
-        if end.node in self._native:
-            self._ports[key] = self._native.add_port(end.node, end.port)
-            return
+    def _open(self, end: LinkEnd) -> int:
+        """Make an end's TAP."""
         wanted = end.host and self.segmentation
         fd, segmentation = inside(end.netns, lambda: open_tap(end.interface, virtio=end.host, segmentation=wanted))
         if end.host:
             self.segmentation = segmentation
-        self._ports[key] = self._fabric.add_port(
+        return self._fabric.add_port(
             fd,
             virtio=end.host,
             host=end.host,
             switch=0 if end.host else self._switches.setdefault(end.node, len(self._switches)),
             spray=self.config.spray and not end.host,
             join=segmentation,
-        )
-        if end.address is not None:
-            mac, ip = bytes.fromhex(end.address.mac.replace(":", "")), int(IPv4Address(end.address.ip))
-            self._fabric.set_address(self._ports[key], mac, ip)
-
-    def _set_link(self, index: int, of: LinkParameters) -> None:
-        dilation = self.config.dilation
-        for name, time_ns in (("delay", of.delay_ns), ("jitter", of.jitter_ns)):
-            if time_ns * dilation > LONGEST_NS:
-                raise ValueError(
-                    f"link {index}: a {name} of {time_ns} ns slowed down {dilation} times is more than {LONGEST_NS} ns"
-                )
-        self._fabric.set_link(
-            self._links[index],
-            rate_bps=max(1, round(of.rate_bps / dilation)),
-            delay_ns=of.delay_ns * dilation,
-            queue_bytes=of.queue_bytes,
-            jitter_ns=of.jitter_ns * dilation,
-            reorder=of.reorder,
-            ecn=(of.ecn.min_bytes, of.ecn.max_bytes, of.ecn.probability) if of.ecn else None,
-            loss=(of.loss.mean, of.loss.burst_packets) if of.loss else None,
-            duplicate=of.duplicate,
-            corrupt=of.corrupt,
         )
 
     def _move_packets(self) -> None:
@@ -137,20 +95,16 @@ class FabricProcess:
     def _counters(self, request: Message) -> dict[str, Any]:
         dropped = self._ring_drops()
         links = []
-        for link, (everything, job, gauges) in zip(
-            self.config.links, self._fabric.counters(request["job"], request["mark"]), strict=True
+        for link, counters in zip(
+            self.config.links, self._network.counters(request["job"], mark=request["mark"]), strict=True
         ):
-            known: dict[str, int | None] = dict(gauges)
-            known["measured_bps"] = gauges["measured_bps"] or None
-            for late in ("late_p50_ns", "late_p99_ns"):
-                known[late] = None if gauges[late] < 0 else gauges[late]
             lost = dropped.get((link.source.netns, link.source.interface), 0)
-            links.append({"index": link.index, "all": everything, "job": job, "ring_dropped": lost, **known})
+            links.append(asdict(replace(counters, ring_dropped=lost)))
         return {"links": links}
 
     def _ring_drops(self) -> dict[tuple[str | None, str], int]:
         """Frames that each TAP's kernel side dropped because the fabric did not read them in time."""
-        taps = [link.source for link in self.config.links if link.source.node not in self._native]
+        taps = [link.source for link in self.config.links if link.source.node not in self._network.native]
         drops = {}
         for netns in {end.netns for end in taps}:
             table = inside(netns, Path("/proc/thread-self/net/dev").read_text)
@@ -160,18 +114,18 @@ class FabricProcess:
         return drops
 
     def _mark(self, _request: Message) -> dict[str, Any]:
-        self._fabric.mark()
+        self._network.mark()
         return {}
 
     def _transit(self, _request: Message) -> dict[str, Any]:
-        return {"transit": self._fabric.transit()}
+        return {"transit": self._network.transit()}
 
     def _in_flight(self, request: Message) -> dict[str, Any]:
-        counters = self._fabric.counters(request["job"])
-        return {"all": sum(link[0]["in_flight"] for link in counters), "job": sum(k[1]["in_flight"] for k in counters)}
+        everything, job = self._network.in_flight(request["job"])
+        return {"all": everything, "job": job}
 
     def _change_link(self, request: Message) -> dict[str, Any]:
-        self._set_link(request["link"], parameters(request["parameters"]))
+        self._network.set_link(request["link"], parameters(request["parameters"]))
         return {}
 
     def _link_down(self, request: Message) -> dict[str, Any]:
@@ -182,45 +136,42 @@ class FabricProcess:
 
     def _set_cable(self, cable: int, *, up: bool) -> dict[str, Any]:
         """First the cable, then what its switches see of it: what they still send is counted where it is lost."""
+        self._network.set_cable(cable, up=up)
         for link in self.config.links:
-            if link.index // 2 == cable:
-                self._fabric.set_link_up(self._links[link.index], up)
-        for link in self.config.links:
-            if link.index // 2 == cable and not link.source.host and link.source.node not in self._native:
+            if link.index // 2 == cable and not link.source.host and link.source.node not in self._network.native:
                 inside(link.source.netns, partial(set_running, link.source.interface, up))
-        self._native.cable_changed(cable, up=up)
         return {}
 
     def _switches_counted(self, request: Message) -> dict[str, Any]:
-        return {"switches": self._native.counters(request["job"])}
+        return {"switches": [asdict(switch) for switch in self._network.switches(request["job"])]}
 
     def _swap(self, request: Message) -> dict[str, Any]:
         new = SwitchConfig.from_json(request["new"])
-        return {"swapped": asdict(self._native.swap(new, keep_registers=request["keep_registers"]))}
+        return {"swapped": asdict(self._network.swap(new, keep_registers=request["keep_registers"]))}
 
     def _pauses(self, _request: Message) -> dict[str, Any]:
-        indices = [link.index for link in self.config.links]
-        return {"pauses": [(indices[link], *pause) for link, *pause in self._fabric.pauses()]}
+        return {"pauses": self._network.pauses()}
 
     def _waiting(self, _request: Message) -> dict[str, Any]:
-        return {"waiting": self._native.waiting()}
+        return {"waiting": self._network.waiting()}
 
     def _entries(self, _request: Message) -> dict[str, Any]:
-        return {"entries": {name: [asdict(e) for e in entries] for name, entries in self._native.entries().items()}}
+        return {"entries": {name: [asdict(e) for e in entries] for name, entries in self._network.entries().items()}}
 
     def _capture_start(self, request: Message) -> dict[str, Any]:
         node, port, dilation = request["node"], request["port"], self.config.dilation
-        self._fabric.capture_start(
-            self._ports[node, port],
+        self._network.capture_start(
+            node,
+            port,
             request["path"],
             request["snap_bytes"],
-            interface=f"{node}-eth{port}",
+            interface=interface(node, port),
             comment=f"node {node}, port {port}; time_dilation {dilation}: model time = real time / {dilation}",
         )
         return {}
 
     def _capture_stop(self, _request: Message) -> dict[str, Any]:
-        self._fabric.capture_stop()
+        self._network.capture_stop()
         return {}
 
     def _quit(self, _request: Message) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from testbed.emulation.commands import in_parallel, ip_batch
-from testbed.emulation.links import interface, namespace_of
+from testbed.emulation.links import namespace_of
+from testbed.fabric.model import interface
 from testbed.plan.model import Plan
 
 PREFIX_LENGTH = 8  # every host of a plan is on-link in 10.0.0.0/8, and known to every other: nothing is ever looked up

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from testbed.emulation.fabric_client import Swapped
 from testbed.emulation.network import CONTROL, EmulatedNetwork, SetupTimes
 from testbed.emulation.state import ROOT, ProcessKey, RunState
 from testbed.errors import Interrupted, MachineLacks, RunFailed, TestbedError, UsageError
+from testbed.fabric.counters import Swapped
 from testbed.plan.model import Plan
 from testbed.run.channel import Channel, ChannelClosed, ChannelTimeout, Message
 

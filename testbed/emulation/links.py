@@ -5,12 +5,12 @@ TAP devices whose packets pass through the native core). The plan says which; bo
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mininet.link import Intf, Link
 
 from testbed.emulation.hosts import LazyShell
+from testbed.fabric.links import LinkCounters
 from testbed.topology.graph import Graph, LinkParameters
 
 
@@ -38,42 +38,6 @@ class PlannedLink(Link):  # type: ignore[misc]
         """Nothing: the interfaces go with their namespaces."""
 
 
-@dataclass(frozen=True, slots=True)
-class LinkCounters:
-    """What one directed link did since it was configured, in real time; `None` where the driver cannot know.
-
-    Job packets are apart where the driver sees them apart (netcore); tc counts all packets as the job's.
-    """
-
-    packets: int = 0  # delivered
-    bytes: int = 0
-    job_packets: int = 0
-    job_bytes: int = 0
-    dropped_queue: int = 0
-    dropped_loss: int = 0
-    dropped_down: int = 0
-    corrupted: int = 0
-    duplicated: int = 0
-    ecn_marked: int = 0
-    job_dropped_queue: int = 0
-    job_dropped_loss: int = 0
-    job_dropped_down: int = 0
-    job_corrupted: int = 0
-    job_duplicated: int = 0
-    job_ecn_marked: int = 0
-    job_strayed: int = 0  # delivered to a host that they are not addressed to
-    job_shortened: int = 0  # delivered to their host, but trimmed
-    in_flight: int = 0  # packets queued or on the wire
-    job_in_flight: int = 0
-    max_queue_bytes: int = 0
-    busy_ns: int = 0
-    measured_rate_bps: int | None = None
-    late_p50_ns: int | None = None
-    late_p99_ns: int | None = None
-    paused_ns: int = 0  # by PFC
-    pfc_sent: int = 0
-
-
 class LinkDriver(Protocol):
     """What carries some of the links. They are named by their index in the graph; parameters are in model time."""
 
@@ -88,11 +52,6 @@ class LinkDriver(Protocol):
 
     def counters(self, job: int | None = None) -> Mapping[int, LinkCounters]:
         """Counters by link index; job packets are those of job number `job`, or of all jobs."""
-
-
-def interface(node: str, port: int) -> str:
-    """The name of a port's interface, as Mininet gives it."""
-    return f"{node}-eth{port}"
 
 
 def namespace_of(graph: Graph, node: str, outer: str) -> str:

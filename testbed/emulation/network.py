@@ -19,16 +19,19 @@ from testbed.emulation import interfaces, namespaces, processes, scheduling
 from testbed.emulation.descriptors import closing_side_by_side
 from testbed.emulation.drops import host_drops as drops_at_hosts
 from testbed.emulation.drops import packet_socket_drops
-from testbed.emulation.fabric_client import FabricClient, Pause, Swapped, SwitchCounters
-from testbed.emulation.fabric_driver import FabricDriver, fabric_config, start_fabric, switch_config
-from testbed.emulation.links import LinkCounters, LinkDriver
+from testbed.emulation.fabric_client import FabricClient
+from testbed.emulation.fabric_driver import FabricDriver, start_fabric
+from testbed.emulation.links import LinkDriver, namespace_of
 from testbed.emulation.mininet_network import PlannedMininet
-from testbed.emulation.programs import CompiledProgram, compile_programs
 from testbed.emulation.state import RunState
-from testbed.emulation.sums import check_ways
 from testbed.emulation.switches import OpenVSwitch
 from testbed.emulation.tc import TcDriver
 from testbed.errors import RunFailed, TestbedError, UsageError
+from testbed.fabric.counters import Pause, Swapped, SwitchCounters
+from testbed.fabric.links import LinkCounters
+from testbed.fabric.planned import fabric_config, switch_config
+from testbed.fabric.programs import CompiledProgram, compile_programs
+from testbed.fabric.sums import check_ways
 from testbed.plan.model import NativeSwitch, Plan
 from testbed.plan.serial import to_json
 from testbed.resources import shared_folder
@@ -160,7 +163,14 @@ class EmulatedNetwork:
             if "netcore" in self.plan.drivers:
                 listens = _CONTROLLER if self._app not in (None, P4RUNTIME) else None
                 serves = _P4RUNTIME if self._app == P4RUNTIME else None
-                config = fabric_config(self.plan, self.outer, self._plan_file, programs, listens, serves)
+                config = fabric_config(
+                    self.plan,
+                    self._plan_file,
+                    programs,
+                    netns=lambda node: namespace_of(self.plan.graph, node, self.outer),
+                    controller=listens,
+                    p4runtime=serves,
+                )
                 self._fabric = start_fabric(config, self.state, self.hub.path, self._logs / "fabric.log", self.outer)
             if self._openvswitch is not None:
                 self._openvswitch.start()
@@ -275,7 +285,7 @@ class EmulatedNetwork:
             )
         compiled = self._programs[program] if foreseen else self._compiled_now(program)
         if entries is not None:
-            from testbed.dataplane.bmv2json import read_json  # as in testbed.emulation.programs
+            from testbed.dataplane.bmv2json import read_json  # as in testbed.fabric.programs
             from testbed.dataplane.entries import mistakes, path_of
 
             ports = len(self.plan.graph.links_from(switch))

@@ -15,9 +15,9 @@ from testbed.emulation import namespaces, processes
 from testbed.emulation.commands import output_of
 from testbed.emulation.descriptors import closing_side_by_side, duplicates
 from testbed.emulation.hosts import LazyShell
-from testbed.emulation.links import interface
 from testbed.emulation.state import RunState
 from testbed.errors import MachineLacks, TestbedError
+from testbed.fabric.model import interface
 from testbed.plan.model import Datapath, Plan
 
 _KERNEL_MODULE = Path("/sys/module/openvswitch")

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.emulation.commands import in_parallel, ip_batch, output_of, tc_batch
-from testbed.emulation.links import LinkCounters, interface, namespace_of
+from testbed.emulation.links import namespace_of
 from testbed.errors import RunFailed
+from testbed.fabric.links import LinkCounters
+from testbed.fabric.model import interface
 from testbed.plan.model import Plan
 from testbed.topology.graph import LinkParameters
 from testbed.wire.ethernet import WIRE_BYTES  # which the kernel does not count

@@ -158,7 +158,7 @@ def _summed_in_network(job: JobPlan, switches: Iterable[SwitchRow]) -> float | N
     tree, workload = job.aggregation, job.spec.workload
     if tree is None or tree.server is None or workload is None or workload.kind != "collective":
         return None
-    counter = f"{job.name or 'job'}: completed"  # as `testbed.emulation.sums` names it
+    counter = f"{job.name or 'job'}: completed"  # as `testbed.fabric.sums` names it
     whole = sum(row.packets for row in switches if row.kind == "sums" and row.name == counter)
     floats = workload.dtype != "int32"
     each = [rounds(elements, tree.values, tree.slots, floats=floats) for elements, _ in buffers(workload)]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from testbed.emulation.drops import CHECKSUM_WRONG, PORT_WITHOUT_LISTENER
-from testbed.emulation.fabric_client import SwitchCounters
-from testbed.emulation.links import LinkCounters
 from testbed.emulation.network import EmulatedNetwork
 from testbed.errors import RunFailed
+from testbed.fabric.counters import SwitchCounters
+from testbed.fabric.links import LinkCounters
 from testbed.plan.model import JobPlan
 from testbed.results.samples import LinkRow, SwitchRow
 from testbed.routing.model import MISS

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from testbed.emulation.fabric_client import SwitchCounters
-from testbed.emulation.links import LinkCounters, interface
+from testbed.fabric.counters import SwitchCounters
+from testbed.fabric.links import LinkCounters
+from testbed.fabric.model import interface
 from testbed.plan.model import Plan
 from testbed.results.samples import LinkRow, PacketTotals, SwitchRow
 from testbed.run.channel import Message

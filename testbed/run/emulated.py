@@ -9,11 +9,11 @@ import time
 from collections.abc import Mapping
 from typing import Protocol
 
-from testbed.emulation.links import interface
 from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.processes import Child
 from testbed.emulation.state import RunState
 from testbed.errors import Interrupted, TestbedError
+from testbed.fabric.model import interface
 from testbed.plan.model import JobPlan, Plan
 from testbed.results.rundir import RunDirectory
 from testbed.results.samples import Evidence, JobEvidence, JobSamples, PacketTotals, Samples, Status

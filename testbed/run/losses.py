@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from testbed.dataplane.forwarding import DROP_REASONS, DROPS
-from testbed.emulation.fabric_client import Pause, SwitchCounters
+from testbed.fabric.counters import Pause, SwitchCounters
 from testbed.plan.model import Plan
 from testbed.results.samples import LinkRow, SwitchRow
 from testbed.routing.model import MISS

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from testbed.emulation.fabric_client import FabricConfig, FabricLink, LinkEnd
+from testbed.fabric.model import FabricConfig, FabricLink, LinkEnd
 from testbed.topology.graph import LinkParameters
 from tests.bench.relay import SEGMENT_BYTES, WIRE_BYTES, cpu_s
 from tests.netcore.rig import Host, fabric_process, run, wait_until

@@ -18,7 +18,8 @@ from typing import Literal, Self
 
 from testbed import netcore
 from testbed.emulation import namespaces
-from testbed.emulation.fabric_client import FabricClient, FabricConfig, FabricLink, LinkEnd
+from testbed.emulation.fabric_client import FabricClient
+from testbed.fabric.model import FabricConfig, FabricLink, LinkEnd
 from testbed.run.channel import Hub
 from testbed.topology.graph import LinkParameters
 

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from scapy.utils import RawPcapNgReader
 
-from testbed.emulation.fabric_client import Counts, FabricConfig, FabricLink, LinkEnd, total
 from testbed.errors import RunFailed
+from testbed.fabric.counters import Counts, total
+from testbed.fabric.model import FabricConfig, FabricLink, LinkEnd
 from testbed.topology.graph import Ecn, LinkParameters, Loss
 from tests.netcore.pcapng import INBOUND, OUTBOUND, read_pcapng
 from tests.netcore.rig import Host, Rig, fabric_process, run, wait_until

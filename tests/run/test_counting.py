@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.dataplane.forwarding import Traffic
-from testbed.emulation.fabric_client import Counted, SwitchCounters
-from testbed.emulation.links import LinkCounters
+from testbed.fabric.counters import Counted, SwitchCounters
+from testbed.fabric.links import LinkCounters
 from testbed.plan.model import Plan
 from testbed.results.samples import LinkRow, PacketTotals, SwitchRow
 from testbed.run.counting import (

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from testbed.dataplane.forwarding import DROP_REASONS, Traffic
-from testbed.emulation.fabric_client import Counted, Pause, SwitchCounters
+from testbed.fabric.counters import Counted, Pause, SwitchCounters
 from testbed.resources import shared_folder
 from testbed.results.samples import LinkRow, SwitchRow
 from testbed.run.losses import describe_losses, describe_pauses

@@ -67,7 +67,7 @@ class SumsHere:
         return bool(self._here)
 
     def counted(self) -> Iterator[tuple[str, str, int, int]]:
-        """Rows as `testbed.emulation.fabric_client.Counted`: of slots (`JOB[SLOT] WHAT`) or of all (`JOB: WHAT`), and
+        """Rows as `testbed.fabric.counters.Counted`: of slots (`JOB[SLOT] WHAT`) or of all (`JOB: WHAT`), and
         of packets refused."""
         for here in self._here:
             for what, slot, packets in here.adder.counts():

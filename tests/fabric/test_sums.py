@@ -2,8 +2,8 @@
 
 import pytest
 
-from testbed.emulation.sums import check_ways
 from testbed.errors import RunFailed
+from testbed.fabric.sums import check_ways
 from testbed.plan.model import Entry, Plan
 from tests.plan.specs import planned
 

@@ -6,15 +6,14 @@ from pathlib import Path
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from testbed.emulation.fabric_driver import fabric_config
-from testbed.emulation.native import NativeSwitches
-from testbed.emulation.programs import compile_programs
+from testbed.fabric.native import NativeSwitches
+from testbed.fabric.planned import fabric_config
+from testbed.fabric.programs import compile_programs
 from testbed.netcore import Fabric
 from testbed.openflow import PortCounters
 from testbed.plan.model import NativeSwitch
 from testbed.plan.serial import to_json
-
-from .builders import small_plan
+from tests.emulation.builders import small_plan
 
 
 def test_each_port_counts_its_own_links(tmp_path: Path) -> None:
@@ -24,7 +23,7 @@ def test_each_port_counts_its_own_links(tmp_path: Path) -> None:
     )
     (tmp_path / "plan.json").write_text(json.dumps(to_json(plan)))
     programs = compile_programs(["l3_ecmp"], tmp_path, native=True)
-    config = fabric_config(plan, "outer", tmp_path / "plan.json", programs, None)
+    config = fabric_config(plan, tmp_path / "plan.json", programs)
     fabric = Fabric(1, virtual=True)
     native = NativeSwitches(fabric, config, lambda _event, **_fields: None)
     ports = {

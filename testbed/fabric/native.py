@@ -1,4 +1,4 @@
-"""Native switches inside the fabric process: instances of compiled programs, and the routes on their tables.
+"""Native switches of a fabric: instances of compiled programs, and the routes on their tables.
 
 Without a controller the routes are the plan's, and while cables are down the alternates that the plan has for them, by
 the very rule that the controller follows (`controller/routes.py`). With one, OpenFlow agents do what it says, or
@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from testbed.dataplane.aggregation import JOB_COUNTERS, REFUSED, SLOT_COUNTERS
 from testbed.dataplane.bmv2json import read_json
@@ -24,17 +24,18 @@ from testbed.dataplane.forwarding import Forwarding, Traffic
 from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.loader import ProgramTable, load_program
 from testbed.dataplane.stf_runner import Configuration
-from testbed.emulation.fabric_client import FabricConfig, FabricLink, Swapped, SwitchConfig
-from testbed.emulation.planned_routes import follow, read_routes
-from testbed.emulation.sums import SumsHere, summed_jobs
-from testbed.emulation.swap import Deferred, carried, carry_registers, check_routes
 from testbed.errors import UsageError
+from testbed.fabric.counters import Counted, Swapped, SwitchCounters
+from testbed.fabric.model import FabricConfig, FabricLink, SwitchConfig
+from testbed.fabric.planned_routes import follow, read_routes
+from testbed.fabric.sums import SumsHere, summed_jobs
+from testbed.fabric.swap import Deferred, carried, carry_registers, check_routes
 from testbed.netcore import Fabric
 from testbed.openflow import Agents, AgentSwitch, Port, PortCounters
 from testbed.routing.model import Entry
 
 if TYPE_CHECKING:
-    from testbed.emulation.p4runtime import Served, ServedSwitch
+    from testbed.fabric.p4runtime import Served, ServedSwitch
 
 _log = logging.getLogger(__name__)
 _MOST_COUNTED = 4096  # elements of a counter that are read; more would hold packets up
@@ -123,7 +124,7 @@ class NativeSwitches:
             return
         dpids = {name: dpid for dpid, name in self._routes.names.items()}
         if self._config.p4runtime is not None:
-            from testbed.emulation.p4runtime import Served  # whose packages are not everywhere
+            from testbed.fabric.p4runtime import Served  # whose packages are not everywhere
 
             served = {name: self._as_served(switch, dpids[name]) for name, switch in self._switches.items()}
             self._served = Served(served, self, self._config.p4runtime, self._config.dilation)
@@ -185,26 +186,24 @@ class NativeSwitches:
         anew = tuple(array.name for array in program.registers if array not in kept)
         return Swapped(new.name, blackout_ns, tuple(array.name for array in kept), anew)
 
-    def counters(self, job: int | None) -> list[dict[str, Any]]:
+    def counters(self, job: int | None) -> tuple[SwitchCounters, ...]:
         """Each switch's name, its packets' counts, those of its routes by prefix, and what its program counted.
 
         Of jobs' packets those of `job`, or of all jobs. What programs had to say since the last call goes to the log.
         """
-        if not self._switches:
-            return []
         for name, switch in self._switches.items():
             for message in self._fabric.messages(switch.native.number):
                 _log.warning("%s: %s", name, message)
-        return [self._counters_of(name, switch, job) for name, switch in self._switches.items()]
+        return tuple(self._counters_of(name, switch, job) for name, switch in self._switches.items())
 
-    def _counters_of(self, name: str, switch: _Switch, job: int | None) -> dict[str, Any]:
+    def _counters_of(self, name: str, switch: _Switch, job: int | None) -> SwitchCounters:
         with self.held():  # for no longer than one switch takes: programs may have thousands of counters
-            return {
-                "name": name,
-                "packets": self._fabric.switch_counters(switch.native.number, job),
-                "routes": {prefix: asdict(traffic) for prefix, traffic in self._traffic(name).items()},
-                "counted": [*_counted(switch), *switch.sums.counted()],
-            }
+            return SwitchCounters(
+                name,
+                self._fabric.switch_counters(switch.native.number, job),
+                dict(self._traffic(name)),
+                tuple(Counted(*each) for each in (*_counted(switch), *switch.sums.counted())),
+            )
 
     def waiting(self) -> list[str]:
         """In words, which slots of which jobs lack whose contributions."""
@@ -294,7 +293,7 @@ class NativeSwitches:
 
     def _as_served(self, switch: _Switch, dpid: int) -> "ServedSwitch":
         """A switch as P4Runtime clients see it."""
-        from testbed.emulation.p4runtime import ServedSwitch
+        from testbed.fabric.p4runtime import ServedSwitch
 
         config, ports = switch.config, self._ports[switch.config.name].keys()
         fixed = "the spec gives it entries, or jobs that it adds up for" if switch.entries or switch.sums else ""

@@ -1,4 +1,4 @@
-"""Native switches that P4Runtime clients drive, from inside the fabric process: a device each, known by its dpid.
+"""Native switches that P4Runtime clients drive: a device each, known by its dpid.
 
 What is in their tables is the clients' affair alone: the routes too, which are told to the run as they are found there.
 """
@@ -16,7 +16,7 @@ from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.control import ControlError, FieldMatch
 from testbed.dataplane.p4runtime.device import Device
 from testbed.dataplane.p4runtime.server import P4RuntimeServer
-from testbed.emulation.programs import P4INFO_SUFFIX
+from testbed.fabric.programs import P4INFO_SUFFIX
 from testbed.routing.model import MISS, Entry, RoutingKind
 
 

@@ -8,8 +8,8 @@ import pytest
 from testbed.dataplane.bmv2json import program_of
 from testbed.dataplane.bmv2model import Program
 from testbed.dataplane.compile import compile_p4
-from testbed.emulation.swap import MOST_CARRIED, carried
 from testbed.errors import RunFailed
+from testbed.fabric.swap import MOST_CARRIED, carried
 
 
 @pytest.fixture(scope="module")

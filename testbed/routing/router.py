@@ -34,7 +34,7 @@ class Router:
         edges = dict.fromkeys(subnet.switch for subnet in self._subnets)
         self._paths = ShortestPaths(graph, edges)
         names = self._paths.names
-        self._salts = stream(seed, "routing", "salt").sample(_SALTS, len(names))
+        self._salts = salts(seed, len(names))
         self._subnets_of: dict[int, list[int]] = {}
         for i, subnet in enumerate(self._subnets):
             self._subnets_of.setdefault(self._paths.number[subnet.switch], []).append(i)
@@ -96,6 +96,11 @@ class Router:
 
     def _new_entry(self, prefix: str, ports: Ports) -> Entry:
         return Entry(prefix, "single" if len(ports) < 2 else self._kind, ports)
+
+
+def salts(seed: int, switches: int) -> list[int]:
+    """The salt of each switch's hash, no two alike."""
+    return stream(seed, "routing", "salt").sample(_SALTS, switches)
 
 
 def _longest_first(prefix: str) -> tuple[int, tuple[int, ...]]:

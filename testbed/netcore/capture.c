@@ -63,8 +63,10 @@ struct capture {
     int error;
     char *path;
     uint32_t snap_bytes;
+    bool is_virtual;
     int64_t realtime_offset_ns;
     int64_t started_ns;
+    int64_t last_ns; /* of the last frame */
     uint64_t frames;
     size_t used;
     size_t block; /* where the block begins that is being made */
@@ -129,9 +131,10 @@ static struct instant instant(int64_t time_ns)
     return (struct instant){(uint32_t)((uint64_t)time_ns >> 32), (uint32_t)time_ns};
 }
 
+/* The time of day; a virtual clock was last seen when a frame came. */
 static int64_t now_ns(const struct capture *capture)
 {
-    return clock_monotonic_ns() + capture->realtime_offset_ns;
+    return capture->is_virtual ? capture->last_ns : clock_monotonic_ns() + capture->realtime_offset_ns;
 }
 
 static void put_headers(struct capture *capture, const char *interface, const char *comment)
@@ -168,7 +171,8 @@ static void put_statistics(struct capture *capture)
     end_block(capture);
 }
 
-struct capture *capture_open(const char *path, uint32_t snap_bytes, const char *interface, const char *comment)
+struct capture *capture_open(const char *path, uint32_t snap_bytes, const char *interface, const char *comment,
+                             bool is_virtual)
 {
     struct capture *capture = malloc(sizeof *capture);
     char *kept = capture ? strdup(path) : NULL;
@@ -184,7 +188,9 @@ struct capture *capture_open(const char *path, uint32_t snap_bytes, const char *
     capture->used = 0;
     capture->frames = 0;
     capture->snap_bytes = snap_bytes < SNAP_MAX ? snap_bytes : SNAP_MAX;
-    capture->realtime_offset_ns = clock_realtime_offset_ns();
+    capture->is_virtual = is_virtual;
+    capture->last_ns = 0;
+    capture->realtime_offset_ns = is_virtual ? 0 : clock_realtime_offset_ns();
     capture->started_ns = now_ns(capture);
     put_headers(capture, interface, comment);
     return capture;
@@ -201,6 +207,12 @@ void capture_frame(struct capture *capture, const uint8_t *frame, uint32_t lengt
     put_option(capture, PACKET_DIRECTION, &flags, sizeof flags);
     end_block(capture);
     capture->frames++;
+    capture->last_ns = at_ns;
+}
+
+void capture_lose(struct capture *capture, int error)
+{
+    capture->error = error;
 }
 
 const char *capture_path(const struct capture *capture)

@@ -1,6 +1,7 @@
 #include "egress.h"
 
 #include "buffer.h"
+#include "split.h"
 
 #define QUANTUM_BYTES 1600 /* of the least weight: at least a usual packet, so that each turn sends one */
 
@@ -108,7 +109,7 @@ static inline void depart(struct egress *egress, struct packet *packet, int64_t 
         LINK_COUNT(link, packet->flags, ecn_marked, 1);
     packet->flags &= (uint16_t)~(PACKET_CONGESTED | PACKET_TRIMMED | PACKET_MARKED);
     if (egress->capture && *egress->capture)
-        capture_frame(*egress->capture, packet->frame, packet->length, now_ns, CAPTURE_OUTBOUND);
+        split_capture(*egress->capture, packet, now_ns, CAPTURE_OUTBOUND);
     link_serve(link, packet, now_ns);
 }
 

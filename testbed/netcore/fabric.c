@@ -1,6 +1,7 @@
 #include "fabric.h"
 
 #include "clock.h"
+#include "split.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -187,7 +188,7 @@ static void deliver_to_device(void *receiver, struct packet *packet)
 {
     struct fabric_port *port = receiver;
     if (packet->flags & PACKET_PFC && port->port.capture)
-        capture_frame(port->port.capture, packet->frame, packet->length, packet->due_ns, CAPTURE_INBOUND);
+        split_capture(port->port.capture, packet, packet->due_ns, CAPTURE_INBOUND);
     if (obey(port, packet))
         return;
     if (!port->host)
@@ -206,7 +207,7 @@ static void deliver_to_switch(void *receiver, struct packet *packet)
 {
     struct fabric_port *port = receiver;
     if (port->port.capture)
-        capture_frame(port->port.capture, packet->frame, packet->length, packet->due_ns, CAPTURE_INBOUND);
+        split_capture(port->port.capture, packet, packet->due_ns, CAPTURE_INBOUND);
     if (!obey(port, packet))
         switch_receive(port->at.of, port->at.number, packet, packet->due_ns);
 }
@@ -215,12 +216,14 @@ static void deliver_to_memory(void *receiver, struct packet *packet)
 {
     struct fabric_port *port = receiver;
     if (port->port.capture)
-        capture_frame(port->port.capture, packet->frame, packet->length, packet->due_ns, CAPTURE_INBOUND);
+        split_capture(port->port.capture, packet, packet->due_ns, CAPTURE_INBOUND);
     if (obey(port, packet))
         return;
     count_useless(port, packet);
     uint64_t at_ns = (uint64_t)packet->due_ns;
-    if (records_keep(&port->fabric->taken, SIZE_MAX, port->index, at_ns, packet->frame, packet->length))
+    struct packet *filled = split_fill(&port->fabric->pool, packet, SPLIT_ALL);
+    packet = filled ? filled : packet;
+    if (filled && records_keep(&port->fabric->taken, SIZE_MAX, port->index, at_ns, packet->frame, packet->length))
         port->port.written++;
     else
         port->port.write_errors++;
@@ -349,7 +352,7 @@ static void read_port(struct fabric *fabric, struct fabric_port *port)
         for (struct packet *packet; (packet = packet_take(&packets));) {
             classify(&fabric->job, packet);
             if (port->port.capture)
-                capture_frame(port->port.capture, packet->frame, packet->length, now_ns, CAPTURE_OUTBOUND);
+                split_capture(port->port.capture, packet, now_ns, CAPTURE_OUTBOUND);
             if (port->host)
                 host_sends(port, packet, now_ns);
             else
@@ -638,7 +641,7 @@ void fabric_send(struct fabric_port *port, struct packet *packet)
 {
     int64_t now_ns = fabric_catch_up(port->fabric);
     if (port->port.capture)
-        capture_frame(port->port.capture, packet->frame, packet->length, now_ns, CAPTURE_OUTBOUND);
+        split_capture(port->port.capture, packet, now_ns, CAPTURE_OUTBOUND);
     host_sends(port, packet, now_ns);
 }
 

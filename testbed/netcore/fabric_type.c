@@ -506,7 +506,8 @@ static PyObject *capture_start(PyObject *self, PyObject *args, PyObject *keyword
     struct fabric_port *port = fabric_type_port(fabric_of(self), index);
     if (!port)
         return NULL;
-    struct capture_change change = {&port->port, capture_open(path, snap_bytes, interface, comment)};
+    bool is_virtual = fabric_of(self)->is_virtual;
+    struct capture_change change = {&port->port, capture_open(path, snap_bytes, interface, comment, is_virtual)};
     if (!change.capture)
         return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
     bool done = fabric_type_call(fabric_of(self), swap_capture, &change);

@@ -1,5 +1,7 @@
 #include "link.h"
 
+#include "split.h"
+
 #include <string.h>
 
 #define NS_PER_S_AS_BITS (UINT64_C(8) * 1000000000)
@@ -111,13 +113,20 @@ static bool lost(struct link *link)
     return link->bad;
 }
 
-/* Flip one bit of the transport's payload; of a frame without one, a bit of what it has after the Ethernet header.
+/* Flip one bit of the transport's payload; of a frame without one, a bit of what it has after the Ethernet header. Returns
+ * the packet, which may have moved.
  *
  * The job's UDP packets are RoCE's and have a check of their own (ICRC): without a UDP checksum (RFC 768: 0) it is their
  * receiver that finds out and counts, and not the kernel, which throws packets away before it knows whose they are.
  */
-static void corrupt(struct link *link, struct packet *packet)
+static struct packet *corrupt(struct link *link, struct packet *packet)
 {
+    struct packet *filled = split_fill(link->pool, packet, SPLIT_ALL);
+    if (!filled) {
+        link->pool_exhausted++;
+        return packet;
+    }
+    packet = filled;
     const struct frame_layout *layout = packet_layout(packet);
     uint32_t from = ETHERNET_BYTES, to = packet->length;
     if (layout->transport) {
@@ -125,7 +134,7 @@ static void corrupt(struct link *link, struct packet *packet)
         to = layout->end;
     }
     if (from >= to)
-        return;
+        return packet;
     uint64_t bit = random_below(draw(link, RANDOM_CORRUPT_PLACE), (uint64_t)(to - from) * 8);
     packet->frame[from + bit / 8] ^= (uint8_t)(1u << bit % 8);
     packet->flags |= PACKET_CORRUPTED;
@@ -133,6 +142,7 @@ static void corrupt(struct link *link, struct packet *packet)
     if (packet->flags & PACKET_JOB && layout->protocol == PROTOCOL_UDP)
         store16(packet->frame + layout->transport + UDP_CHECKSUM_AT, 0);
     COUNT(link, packet, corrupted, 1);
+    return packet;
 }
 
 /* Have a packet arrive when it is due, which is not before those that fly already. */
@@ -160,7 +170,7 @@ static void propagate(struct link *link, struct packet *packet, int64_t at_ns)
     const struct link_parameters *of = &link->parameters;
     bool control = packet->flags & PACKET_PFC;
     if (of->corrupt && !control && random_chance(draw(link, RANDOM_CORRUPT), of->corrupt))
-        corrupt(link, packet);
+        packet = corrupt(link, packet);
     int64_t arrival_ns = at_ns + of->delay_ns;
     if (of->jitter_ns && !control) {
         uint64_t range_ns = 2 * (uint64_t)of->jitter_ns + 1;

@@ -38,10 +38,18 @@ static size_t room_bytes(unsigned size_class)
     return (size_t)1 << (SMALLEST_SHIFT + size_class);
 }
 
+/* Have a buffer among the spare ones. */
+static void keep(struct packet_pool *pool, struct packet *packet)
+{
+    ASAN_POISON_MEMORY_REGION(packet->room, room_bytes(packet->size_class));
+    packet->next = pool->spare[packet->size_class];
+    pool->spare[packet->size_class] = packet;
+}
+
 /* Cut a new slab into buffers of one class. */
 static bool grow(struct packet_pool *pool, unsigned size_class)
 {
-    size_t bytes = sizeof(struct packet) + room_bytes(size_class) + CACHE_LINE; /* an odd number of lines: all cache sets */
+    size_t bytes = (sizeof(struct packet) + room_bytes(size_class)) | CACHE_LINE; /* an odd number of lines: all cache sets */
     size_t buffers = SLAB_BYTES / bytes ? SLAB_BYTES / bytes : 1;
     size_t header = sizeof(struct packet); /* keeps the packets aligned */
     uint64_t total = header + buffers * bytes;
@@ -56,8 +64,7 @@ static bool grow(struct packet_pool *pool, unsigned size_class)
     for (size_t i = 0; i < buffers; i++) {
         struct packet *packet = (struct packet *)((char *)slab + header + i * bytes);
         packet->size_class = (uint8_t)size_class;
-        packet->context = NULL;
-        packet_free(pool, packet);
+        keep(pool, packet);
     }
     return true;
 }
@@ -69,14 +76,13 @@ void packet_pool_need(struct packet_pool *pool, uint32_t headroom_bytes)
         pool->headroom = lines * CACHE_LINE;
 }
 
-/* Let a packet of `length` bytes begin at `frame`, in its room. */
-static void place(struct packet *packet, uint8_t *frame, size_t length)
+/* Let a packet of which `here` bytes are there begin at `frame`, in its room. */
+static void place(struct packet *packet, uint8_t *frame, size_t here)
 {
     uint8_t *end = packet->room + room_bytes(packet->size_class);
     ASAN_UNPOISON_MEMORY_REGION(packet->room, (size_t)(end - packet->room));
-    ASAN_POISON_MEMORY_REGION(frame + length, (size_t)(end - frame) - length);
+    ASAN_POISON_MEMORY_REGION(frame + here, (size_t)(end - frame) - here);
     packet->frame = frame;
-    packet->length = (uint32_t)length;
 }
 
 struct packet *packet_new(struct packet_pool *pool, size_t length)
@@ -91,6 +97,7 @@ struct packet *packet_new(struct packet_pool *pool, size_t length)
     pool->spare[size_class] = packet->next;
     /* What is read before anybody sets it: to clear all of it at once takes longer. */
     packet->context = NULL;
+    packet->length = (uint32_t)length;
     packet->tail = (struct frame_tail){0};
     packet->flags = 0;
     packet->priority = 0;
@@ -98,34 +105,38 @@ struct packet *packet_new(struct packet_pool *pool, size_t length)
     packet->event.inward = false;
     packet->layout = (struct frame_layout){0};
     place(packet, packet->room + pool->headroom, length);
+    if (++pool->packets > pool->most_packets)
+        pool->most_packets = pool->packets;
     return packet;
 }
 
-/* All of a packet but where it lies. */
-static void take_over(struct packet *packet, const struct packet *from)
+void packet_become(struct packet *packet, const struct packet *from)
 {
     uint8_t size_class = packet->size_class, *frame = packet->frame;
     *packet = *from; /* the flexible array is not part of it */
     packet->size_class = size_class;
     packet->frame = frame;
     packet->context = NULL;
-    memcpy(packet->frame, from->frame, from->length);
+    memcpy(packet->frame, from->frame, packet_here(from));
+    if (packet->flags & PACKET_SPLIT)
+        packet->payload->references++;
 }
 
 struct packet *packet_copy(struct packet_pool *pool, const struct packet *packet)
 {
-    struct packet *copy = packet_new(pool, packet->length);
+    struct packet *copy = packet_new(pool, packet_here(packet));
     if (copy)
-        take_over(copy, packet);
+        packet_become(copy, packet);
     return copy;
 }
 
 struct packet *packet_move(struct packet_pool *pool, struct packet *packet)
 {
-    if (pool->headroom + packet->length <= room_bytes(packet->size_class)) {
+    uint32_t here = packet_here(packet);
+    if (pool->headroom + here <= room_bytes(packet->size_class)) {
         uint8_t *from = packet->frame;
-        place(packet, packet->room + pool->headroom, packet->length);
-        memmove(packet->frame, from, packet->length);
+        place(packet, packet->room + pool->headroom, here);
+        memmove(packet->frame, from, here);
         return packet;
     }
     struct packet *moved = packet_copy(pool, packet);
@@ -141,7 +152,8 @@ void packet_free(struct packet_pool *pool, struct packet *packet)
 {
     if (packet->context)
         context_free(packet->context);
-    ASAN_POISON_MEMORY_REGION(packet->room, room_bytes(packet->size_class));
-    packet->next = pool->spare[packet->size_class];
-    pool->spare[packet->size_class] = packet;
+    if (packet->flags & PACKET_SPLIT)
+        payload_drop(packet->payload);
+    pool->packets--;
+    keep(pool, packet);
 }

@@ -1,7 +1,8 @@
 /* A wire packet inside the fabric, and the pool that its buffer comes from and goes back to.
  *
- * The frame lies in the packet's room behind a headroom, into which a switch program may let its headers grow. Under the
- * address sanitizer what is behind the frame, and all of a packet that went back to the pool, is poisoned.
+ * The frame lies in the packet's room behind a headroom, into which a switch program may let its headers grow. Of a packet
+ * that is split only the first bytes lie there, and the others in memory that packets share (split.h). Under the address
+ * sanitizer what is behind the frame, and all of a packet that went back to the pool, is poisoned.
  */
 #ifndef NETCORE_PACKET_H
 #define NETCORE_PACKET_H
@@ -22,12 +23,25 @@ enum packet_flag {
     PACKET_TRIMMED = 32,  /* did not fit into its queue: is cut to `length` when it leaves the queue */
     PACKET_SHORT = 64,    /* was trimmed by this queue or by one before */
     PACKET_MARKED = 128,  /* was marked by the program before the queue: is counted when it leaves that */
-    PACKET_JOB_FIRST = 256, /* above: the number of the job, of one of the job's */
+    PACKET_SPLIT = 256,   /* only its first bytes lie at `frame` */
+    PACKET_JOB_FIRST = 512, /* above: the number of the job, of one of the job's */
 };
 
 #define PACKET_NO_INGRESS UINT16_MAX
 
 struct link;
+
+/* Memory that split packets share; released by whoever drops the last reference, in the thread that moves packets. */
+struct payload {
+    uint32_t references;
+    void (*release)(struct payload *payload);
+};
+
+static inline void payload_drop(struct payload *payload)
+{
+    if (!--payload->references)
+        payload->release(payload);
+}
 
 #define CACHE_LINE 64
 
@@ -52,8 +66,14 @@ struct packet {
     /* For a program's egress: */
     int64_t enqueued_ns;
     uint32_t enqueued_depth; /* bytes of its queue when it came */
-    uint32_t frame_bytes; /* of the frame as it lies there */
+    uint32_t frame_bytes; /* of the whole frame, as it lies there */
     uint16_t rid;         /* replication id */
+    /* Of PACKET_SPLIT, which has here + rest_bytes + made_bytes, if it was not cut since: */
+    uint16_t made_bytes;  /* padding and ICRC, which are made when somebody looks */
+    uint32_t here;        /* bytes at `frame` */
+    uint32_t rest_bytes;
+    const uint8_t *rest;  /* what follows those */
+    struct payload *payload; /* that it lies in */
     _Alignas(CACHE_LINE) uint8_t room[];
 };
 
@@ -69,6 +89,7 @@ struct packet_pool {
     struct packet *spare[PACKET_CLASSES];
     void *slabs;
     uint64_t bytes;
+    uint64_t packets, most_packets; /* that are not spare, now and at once */
     uint32_t headroom; /* of new packets: whole cache lines, so that most headers lie in one */
 };
 
@@ -81,9 +102,12 @@ void packet_pool_need(struct packet_pool *pool, uint32_t headroom_bytes);
 /* A packet with room for `length` bytes, its length set; NULL: too long, or the pool is exhausted. */
 struct packet *packet_new(struct packet_pool *pool, size_t length);
 
-/* A copy with the pool's headroom, without a context. NULL as above. */
+/* A copy with the pool's headroom, without a context; what is split stays so. NULL as above. */
 struct packet *packet_copy(struct packet_pool *pool, const struct packet *packet);
 void packet_free(struct packet_pool *pool, struct packet *packet);
+
+/* Make of a new packet, which has room for what lies at the frame of another, all of that but its context. */
+void packet_become(struct packet *packet, const struct packet *from);
 
 /* Move a packet to where it has the pool's headroom. NULL, the packet being as it was: the pool is exhausted. */
 struct packet *packet_move(struct packet_pool *pool, struct packet *packet);
@@ -92,6 +116,12 @@ struct packet *packet_move(struct packet_pool *pool, struct packet *packet);
 static inline struct packet *packet_settle(struct packet_pool *pool, struct packet *packet)
 {
     return packet->frame - packet->room >= (ptrdiff_t)pool->headroom ? packet : packet_move(pool, packet);
+}
+
+/* The bytes of a packet that lie at `frame`. */
+static inline uint32_t packet_here(const struct packet *packet)
+{
+    return packet->flags & PACKET_SPLIT && packet->here < packet->length ? packet->here : packet->length;
 }
 
 /* Where a packet's headers are, also after a program changed it. */

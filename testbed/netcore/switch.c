@@ -1,5 +1,7 @@
 #include "switch.h"
 
+#include "split.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,6 +165,8 @@ static struct p4_packet seen(const struct packet *packet)
 /* Take over what the program made of a packet. */
 static inline void wrote(struct packet *packet, const struct p4_packet *view)
 {
+    if (packet->flags & PACKET_SPLIT)
+        packet->here -= (uint32_t)(view->data - packet->frame); /* headers came or went */
     packet->frame = view->data;
     packet->length = view->length;
     packet->flags |= PACKET_STALE;
@@ -242,7 +246,10 @@ static void punt_one(struct p4_switch *of, struct packet *packet, int64_t now_ns
     packet->enqueued_depth = 0;
     if (packet->context && !(packet = switch_leave(&port, packet, 0, now_ns)))
         return;
-    if (records_keep(&of->punts, SWITCH_RECORDS, of->number, packet->ingress, packet->frame, packet->length))
+    struct packet *filled = split_fill(of->pool, packet, SPLIT_ALL);
+    if (filled)
+        packet = filled;
+    if (filled && records_keep(&of->punts, SWITCH_RECORDS, of->number, packet->ingress, packet->frame, packet->length))
         COUNT(of, packet, punted, 1);
     else
         COUNT(of, packet, dropped_punt, 1);
@@ -368,6 +375,22 @@ static inline void forward(struct p4_switch *of, uint32_t port, struct packet *p
     enqueue(of, packet, verdict.port, now_ns);
 }
 
+/* Give a packet the headroom that the program needs, and the bytes that it looks at; NULL: no memory, and it is gone. */
+static inline struct packet *make_ready(struct p4_switch *of, struct packet *packet)
+{
+    uint32_t looks_bytes = of->now->program->looks_bytes;
+    struct packet *ready = packet_settle(of->pool, packet);
+    if (ready && ready->flags & PACKET_SPLIT) {
+        packet = ready;
+        ready = split_fill(of->pool, packet, looks_bytes);
+    }
+    if (!ready) {
+        COUNT(of, packet, dropped_memory, 1);
+        packet_free(of->pool, packet);
+    }
+    return ready;
+}
+
 /* Have the program see a packet for the first time, which has the headroom for it. */
 static void begin(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns)
 {
@@ -394,14 +417,10 @@ static void begin(struct p4_switch *of, uint32_t port, struct packet *packet, in
 
 static void ingress(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns)
 {
-    struct packet *settled = packet_settle(of->pool, packet);
+    struct packet *ready = make_ready(of, packet);
     of->passes = 0;
-    if (settled) {
-        begin(of, port, settled, now_ns);
-        return;
-    }
-    COUNT(of, packet, dropped_memory, 1);
-    packet_free(of->pool, packet);
+    if (ready)
+        begin(of, port, ready, now_ns);
 }
 
 void switch_receive(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns)
@@ -427,22 +446,17 @@ void switch_send_out(struct switch_port *port, struct packet *packet, int64_t no
 
 static void recirculate(struct p4_switch *of, struct packet *packet, int64_t now_ns)
 {
-    struct packet *settled = packet_settle(of->pool, packet);
-    if (!settled) {
-        COUNT(of, packet, dropped_memory, 1);
-        packet_free(of->pool, packet);
+    struct packet *ready = make_ready(of, packet);
+    if (!ready || !come_round(of, ready, now_ns))
         return;
-    }
-    if (!come_round(of, settled, now_ns))
-        return;
-    if (pipeline_of(settled) != of->now) {
-        begin(of, settled->ingress, settled, now_ns);
+    if (pipeline_of(ready) != of->now) {
+        begin(of, ready->ingress, ready, now_ns);
         return;
     }
     struct p4_verdict verdict;
-    struct p4_packet view = seen(settled);
+    struct p4_packet view = seen(ready);
     of->now->program->recirculate(of->now->instance, &view, model_ns(of, now_ns), &verdict);
-    after_ingress(of, settled, &verdict, now_ns);
+    after_ingress(of, ready, &verdict, now_ns);
 }
 
 static uint32_t told(const struct p4_switch *of, uint64_t depth)

@@ -9,6 +9,7 @@ from testbed.dataplane.native.controls import ControlFunction
 from testbed.dataplane.native.entry_points import digest_bytes, entry_names, entry_points, verifies_checksums
 from testbed.dataplane.native.expressions import Expressions
 from testbed.dataplane.native.layout import Layout
+from testbed.dataplane.native.looks import looks_bytes
 from testbed.dataplane.native.names import Scope, bare, comment, string
 from testbed.dataplane.native.numbers import convert, modular, stored, stored_bytes
 from testbed.dataplane.native.parsing import ParserFunction, deparser_function
@@ -254,6 +255,7 @@ class _Generator:
             "value_sets": [v.name for v in program.value_sets],
             "digests": [n for n, _ in program.digests.values()],
         }
+        looks = looks_bytes(self._layout)
         lines = []
         for what, listed in names.items():
             strings = [string(n) for n in listed]
@@ -268,6 +270,7 @@ class _Generator:
             f"    .name = {string(program.name)},",
             "    .context_bytes = sizeof(struct context),",
             f"    .headroom_bytes = {self._headroom()},",
+            f"    .looks_bytes = {looks if looks is not None else 'P4_LOOKS_EVERYWHERE'},",
             *(
                 f"    .{what} = {{{f'{what}_names' if listed else 'NULL'}, {len(list(listed))}}},"
                 for what, listed in names.items()

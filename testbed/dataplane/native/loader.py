@@ -58,6 +58,7 @@ class ProgramTable(ctypes.Structure):
         ("name", c_char_p),
         ("context_bytes", c_size_t),
         ("headroom_bytes", c_uint32),
+        ("looks_bytes", c_uint32),
         *((name, Names) for name in ("tables", "profiles", "registers", "counters", "meters", "value_sets", "digests")),
         ("create", c_void_p),
         ("destroy", c_void_p),

@@ -31,7 +31,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define P4_ABI_VERSION 5
+#define P4_ABI_VERSION 6
+#define P4_LOOKS_EVERYWHERE UINT32_MAX
 #define P4_CONTEXT_ALIGNMENT 16
 
 struct p4_instance;
@@ -122,6 +123,7 @@ struct p4_program {
     const char *name;
     size_t context_bytes;
     uint32_t headroom_bytes;
+    uint32_t looks_bytes; /* of a frame that its parser looks at, at most; only these need be at `data`, whatever `length` is */
     struct p4_names tables, profiles, registers, counters, meters, value_sets, digests;
 
     struct p4_instance *(*create)(const struct p4_host *host); /* NULL: no memory */

@@ -6,6 +6,9 @@ hold back a step (a stall). Exactness: integers wrap as numpy's do and are bit-e
 the schedule alone fixes, so a result is the same bits in every run, whatever came first. float16 is added up in
 float32 and rounded where it is sent; the sender goes on with the rounded value too, so that all ranks end with the
 same bits. Bytes that a transport declares missing count as zeros.
+
+Where numbers do not matter (`gradients: none`) a rank has no memory of its own: all that comes lands in one place, and
+nothing is added up.
 """
 
 from typing import Any, NamedTuple
@@ -16,6 +19,8 @@ import numpy.typing as npt
 from testbed.collective.program import Program
 from testbed.collective.schedule import REDUCE
 from testbed.transport.endpoint import Event, Failed, Received
+
+_WAITING, _POSTED, _LANDED, _DONE = range(4)  # states of an operation; LANDED: received, but not applied
 
 
 class PostSend(NamedTuple):
@@ -38,33 +43,64 @@ class PostReceive(NamedTuple):
     buffer: memoryview
 
 
+class Outstanding(NamedTuple):
+    """An operation that was posted and is not complete."""
+
+    step: int
+    receive: bool
+    peer: int
+
+
 class Executor:
     """One rank's execution of one collective on `buffer` (1-D, contiguous, any numeric dtype), which ends up in place.
 
-    Its operations have the ids first_id … first_id + len(program.operations) - 1, and tags from first_tag on, of which
+    Its operations have the ids first_id … first_id + len(program) - 1, and tags from first_tag on, of which
     `program.tags` are its own: concurrent or consecutive collectives between the same ranks need disjoint ones. The
     buffer must be left alone from `start` until `done`; a reduce-scatter leaves partial sums outside the rank's chunk.
+
+    sink: of the buffer's dtype, as long as the program's longest receive at least. Then what comes lands there, all in
+    the same place, and the buffer is only read: bytes are sent and received as ever, but numbers mean nothing. Many
+    ranks may share a buffer and a sink.
     """
 
-    def __init__(self, program: Program, buffer: npt.NDArray[Any], *, first_id: int = 0, first_tag: int = 0):
+    def __init__(
+        self,
+        program: Program,
+        buffer: npt.NDArray[Any],
+        *,
+        first_id: int = 0,
+        first_tag: int = 0,
+        sink: npt.NDArray[Any] | None = None,
+    ) -> None:
         if buffer.shape != (program.elements,) or not buffer.flags.c_contiguous:
             raise ValueError(f"a contiguous buffer of {program.elements} elements is wanted, not shape {buffer.shape}")
         self.failure: Failed | None = None
         self.received_bytes = 0
         self.missing_bytes = 0
-        self._program = program
-        self._operations = program.operations
         self._buffer = buffer
-        self._halves = buffer.dtype == np.float16
-        self._working = buffer.astype(np.float32) if self._halves else buffer
         self._bytes = buffer.view(np.uint8).data
-        self._scratch = np.empty(program.received_elements, buffer.dtype)
-        self._landed: dict[int, npt.NDArray[Any]] = {}  # receives that have come but not been applied
-        self._places: dict[int, npt.NDArray[Any]] = {}  # where each receive lands in the scratch
-        self._waits = [operation.waits for operation in program.operations]
-        self._left = len(program.operations)
+        self._itemsize = buffer.itemsize
+        self._numeric = sink is None
+        self._halves = self._numeric and buffer.dtype == np.float16
+        self._working = buffer.astype(np.float32) if self._halves else buffer
         self._first_id = first_id
         self._first_tag = first_tag
+        self._left = len(program)
+        self._states = bytearray(len(program))
+        # Reading one number of a memoryview costs a third of what it does of an array, and no memory as a list would.
+        self._sends, self._copied, self._reduces = program.send.data, program.copied.data, (program.op == REDUCE).data
+        self._step, self._peer, self._tag = program.step.data, program.peer.data, program.tag.data
+        self._first, self._last = program.first.data, program.last.data
+        self._freed, self._frees = program.freed.data, program.frees.data
+        self._waits = program.waits.tolist()
+        if sink is None:
+            ends = np.cumsum(np.where(program.send, 0, program.last - program.first))
+            self._scratch = np.empty(program.received_elements, buffer.dtype)
+            self._places = np.concatenate([[0], ends]).data  # where in the scratch each receive lands
+        else:
+            self._scratch = sink
+            self._places = np.zeros(len(program), np.int64).data
+        self._landing = self._scratch.view(np.uint8).data
 
     @property
     def done(self) -> bool:
@@ -73,17 +109,9 @@ class Executor:
 
     def start(self) -> list[PostSend | PostReceive]:
         """All receives, then the sends that wait for nothing."""
-        posts: list[PostSend | PostReceive] = []
-        scratch, filled = self._scratch.view(np.uint8).data, 0
-        itemsize = self._buffer.itemsize
-        for index, o in enumerate(self._operations):
-            if not o.send:
-                end = filled + o.last - o.first
-                self._places[index] = self._scratch[filled:end]
-                view = scratch[filled * itemsize : end * itemsize]
-                posts.append(PostReceive(self._first_id + index, o.peer, self._first_tag + o.tag, o.step, view))
-                filled = end
-        posts += [self._send(i) for i, o in enumerate(self._operations) if o.send and not o.waits]
+        sends = np.asarray(self._sends)
+        posts: list[PostSend | PostReceive] = [self._receive(index) for index in np.flatnonzero(~sends).tolist()]
+        posts += [self._send(index) for index in np.flatnonzero(sends).tolist() if not self._waits[index]]
         return posts
 
     def on_event(self, event: Event) -> list[PostSend]:
@@ -93,54 +121,84 @@ class Executor:
             return []
         index = event.id - self._first_id
         if isinstance(event, Received):
-            self._land(index, event)
+            self.received_bytes += (self._last[index] - self._first[index]) * self._itemsize
+            if event.missing:
+                self._forget(index, event.missing)
             if self._waits[index]:
+                self._states[index] = _LANDED
                 return []
+            self._apply(index)
         return self._finish(index)
 
-    def _land(self, index: int, event: Received) -> None:
-        data = self._places.pop(index)
-        self.received_bytes += data.nbytes
-        for first, last in event.missing:
-            data.view(np.uint8)[first:last] = 0
-            self.missing_bytes += last - first
-        self._landed[index] = data
+    def earliest_outstanding(self) -> Outstanding | None:
+        """Of the operations that were posted and are not complete, that of the earliest step."""
+        index = self._states.find(_POSTED)
+        return None if index < 0 else Outstanding(self._step[index], not self._sends[index], self._peer[index])
+
+    def _place(self, index: int) -> tuple[int, int]:
+        """Where a receive lands: elements [first, last) of the scratch."""
+        place = self._places[index]
+        return place, place + self._last[index] - self._first[index]
+
+    def _forget(self, index: int, missing: tuple[tuple[int, int], ...]) -> None:
+        first, last = self._place(index)
+        landed = self._scratch[first:last].view(np.uint8)
+        for begin, end in missing:
+            landed[begin:end] = 0
+            self.missing_bytes += end - begin
 
     def _finish(self, index: int) -> list[PostSend]:
-        """Apply `index` if it is a receive, and all that only waited for it."""
+        """`index` is over, applied if it is a receive: let happen all that only waited for it."""
         posts: list[PostSend] = []
         finished = [index]
+        waits, states, frees = self._waits, self._states, self._frees
         for i in finished:
-            if not self._operations[i].send:
-                self._apply(i)
-            for freed in self._operations[i].frees:
-                self._waits[freed] -= 1
-                if not self._waits[freed]:
-                    if self._operations[freed].send:
+            states[i] = _DONE
+            for at in range(self._freed[i], self._freed[i + 1]):
+                freed = frees[at]
+                waits[freed] -= 1
+                if not waits[freed]:
+                    if self._sends[freed]:
                         posts.append(self._send(freed))
-                    elif freed in self._landed:
+                    elif states[freed] == _LANDED:
+                        self._apply(freed)
                         finished.append(freed)
         self._left -= len(finished)
-        if self._halves and self.done:
+        if self._halves and not self._left:
             self._buffer[:] = self._working
         return posts
 
     def _apply(self, index: int) -> None:
-        o = self._operations[index]
-        there = self._working[o.first : o.last]
-        if o.op == REDUCE:
-            np.add(there, self._landed.pop(index), out=there)
+        if not self._numeric:
+            return
+        there = self._working[self._first[index] : self._last[index]]
+        first, last = self._place(index)
+        if self._reduces[index]:
+            np.add(there, self._scratch[first:last], out=there)
         else:
-            there[:] = self._landed.pop(index)
+            there[:] = self._scratch[first:last]
+
+    def _receive(self, index: int) -> PostReceive:
+        self._states[index] = _POSTED
+        first, last = self._place(index)
+        return PostReceive(
+            self._first_id + index,
+            self._peer[index],
+            self._first_tag + self._tag[index],
+            self._step[index],
+            self._landing[first * self._itemsize : last * self._itemsize],
+        )
 
     def _send(self, index: int) -> PostSend:
-        o = self._operations[index]
-        if self._halves or o.copied:
-            data = self._working[o.first : o.last].astype(self._buffer.dtype)
+        self._states[index] = _POSTED
+        first, last = self._first[index], self._last[index]
+        if self._numeric and (self._halves or self._copied[index]):
+            data = self._working[first:last].astype(self._buffer.dtype)
             if self._halves:
-                self._working[o.first : o.last] = data
+                self._working[first:last] = data
             view = data.view(np.uint8).data
         else:
-            itemsize = self._buffer.itemsize
-            view = self._bytes[o.first * itemsize : o.last * itemsize]
-        return PostSend(self._first_id + index, o.peer, self._first_tag + o.tag, o.step, view)
+            view = self._bytes[first * self._itemsize : last * self._itemsize]
+        return PostSend(
+            self._first_id + index, self._peer[index], self._first_tag + self._tag[index], self._step[index], view
+        )

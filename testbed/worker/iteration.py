@@ -6,7 +6,7 @@ sends: the transport goes on acknowledging.
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy.typing as npt
 
@@ -23,12 +23,6 @@ class Carrier(Protocol):
     def post_receive(
         self, id: int, peer: int, tag: int, buffer: memoryview, now: int, completion: Completion = ALL
     ) -> None: ...
-
-
-class _Outstanding(NamedTuple):
-    step: int
-    receive: bool
-    peer: int
 
 
 class Iteration:
@@ -50,12 +44,11 @@ class Iteration:
         self.received_ns: int | None = None  # when the last of what this rank is to receive was in place
         self._carrier = carrier
         self._step_delays = step_delays
-        self._stride = max((len(program.operations) for program in programs), default=0) or 1
+        self._stride = max((len(program) for program in programs), default=0) or 1
         self._executors = []
         for index, (program, buffer) in enumerate(zip(programs, buffers, strict=True)):
             self._executors.append(Executor(program, buffer, first_id=index * self._stride, first_tag=first_tag))
             first_tag += program.tags
-        self._outstanding: dict[int, _Outstanding] = {}
         self._at_start: list[PostSend] = []
         self._held: list[tuple[int, int, PostSend]] = []  # heap by instant
         self._until_ns: dict[int, int] = {}  # step -> until when it is held back
@@ -78,7 +71,6 @@ class Iteration:
         for executor in self._executors:
             for post in executor.start():
                 if isinstance(post, PostReceive):
-                    self._outstanding[post.id] = _Outstanding(post.step, True, post.peer)
                     self._carrier.post_receive(post.id, post.peer, post.tag, post.buffer, now)
                 else:
                     self._at_start.append(post)
@@ -96,7 +88,6 @@ class Iteration:
                 self.failure = f"the transfer with rank {event.peer} failed: {event.reason}"
                 return
             self._progress_ns = now
-            self._outstanding.pop(event.id, None)
             posts = self._executors[event.id // self._stride].on_event(event)
             if isinstance(event, Received):
                 self.received_ns = now
@@ -117,9 +108,10 @@ class Iteration:
             return (
                 f"a stall of {(self._held[0][0] - now) / 1e6:.3f} ms more (model time) in step {self._held[0][2].step}"
             )
-        if not self._outstanding:
+        outstanding = [each for executor in self._executors if (each := executor.earliest_outstanding())]
+        if not outstanding:
             return ""
-        step, receive, peer = min(self._outstanding.values())
+        step, receive, peer = min(outstanding)
         what = "the message from" if receive else "acknowledgement by"
         return f"{what} rank {peer} in step {step}, nothing for {(now - self._progress_ns) / 1e6:.3f} ms (model time)"
 
@@ -134,5 +126,4 @@ class Iteration:
                 self._send(post, now)
 
     def _send(self, post: PostSend, now: int) -> None:
-        self._outstanding[post.id] = _Outstanding(post.step, False, post.peer)
         self._carrier.post_send(post.id, post.peer, post.tag, post.buffer, now)

@@ -113,7 +113,7 @@ class Sockets:
         programs = [program(schedule, self.rank, elements) for elements in shared.layers]
         driver: Nic | TcpCarrier
         if (make := transport.find(job.spec.transport.kind).make) is None:
-            peers = {operation.peer for each in programs for operation in each.operations}
+            peers = frozenset[int]().union(*(each.peers for each in programs))
             driver = TcpCarrier(self.rank, shared.addresses, peers)
         else:
             settings = transport.settle(job.spec.transport, shared.path)

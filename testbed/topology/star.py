@@ -10,7 +10,7 @@ from testbed.topology.parameters import Topology, integer
 def build(parameters: Mapping[str, Any], default: LinkParameters) -> Graph:
     """Host h<i> is on port i + 1 of s0."""
     net = GraphBuilder("star", default)
-    hosts = [net.host(f"h{i}") for i in range(integer(parameters, "hosts", 1, 4096))]
+    hosts = [net.host(f"h{i}") for i in range(integer(parameters, "hosts", 1, 65_536))]
     net.switch("s0")
     for host in hosts:
         net.cable(host, "s0")

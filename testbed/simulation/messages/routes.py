@@ -131,11 +131,11 @@ def _closed_up(links: Ints, nothing: int) -> Ints:
 
 def _flow_hash(source: Words, target: Words, source_port: Ints, target_port: int) -> npt.NDArray[np.uint64]:
     """The CRC-32 of p4/include/flow_hash.p4: addresses, protocol and ports, in network order."""
-    parts = [(source, 4), (target, 4), (np.uint32(_UDP), 1), (source_port, 2), (np.uint32(target_port), 2)]
     crc = np.full(len(source), 0xFFFFFFFF, np.uint32)
-    for part, size in parts:
+    for part, size in ((source, 4), (target, 4), (_UDP, 1), (source_port, 2), (target_port, 2)):
+        number = np.asarray(part, np.uint32)
         for shift in range(8 * size - 8, -8, -8):
-            byte = np.asarray(part >> shift, np.uint32) & np.uint32(0xFF)
+            byte = number >> np.uint32(shift) & np.uint32(0xFF)
             crc = _TABLE[(crc ^ byte) & np.uint32(0xFF)] ^ crc >> np.uint32(8)
     return (crc ^ np.uint32(0xFFFFFFFF)).astype(np.uint64)
 

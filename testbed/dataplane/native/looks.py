@@ -40,7 +40,7 @@ def looks_bytes(layout: Layout) -> int | None:
 
 
 def _state(layout: Layout, state: State) -> tuple[int | None, int]:
-    """By how many bytes a state moves on, None: it depends on the packet; and the most it looks at from where it begins."""
+    """By how many bytes a state moves on, None: the packet tells; and the most that it looks at from there."""
     moved = seen = 0
     for operation in state.operations:
         seen = max(seen, moved + (lookaheads(operation.arguments) + 7) // 8)

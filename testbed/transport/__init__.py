@@ -30,13 +30,14 @@ Make = Callable[[Path, int, Sequence[Peer], Settings, int], Endpoint]
 class Transport:
     """A registered transport. `make(path, rank, peers, settings, seed)`: `peers` has all ranks, this one too, and all
     ranks have the same `seed`. `reduce(path, member, settings)`: switches add up what members send. Neither: kernel
-    sockets."""
+    sockets. early: `Sent` may come before the peer has the bytes, so that a buffer may change under packets under way."""
 
     name: str
     summary: str
     parameters: tuple[Parameter, ...]
     make: Make | None = None
     reduce: MakeReduce | None = None
+    early: bool = False
 
     @property
     def own_control(self) -> str:

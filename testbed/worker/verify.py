@@ -1,6 +1,6 @@
-"""Whether a rank's result is the exact one, from the inputs of all ranks, in pieces that fit any memory."""
+"""Whether ranks' results are the exact ones, from the inputs of all ranks, in pieces that fit any memory."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
@@ -13,24 +13,34 @@ from testbed.collective.reference import Expected, expected
 
 _ELEMENTS_AT_A_TIME = 1 << 18
 _ELEMENTWISE = ("allreduce", "broadcast")  # element i of the result depends on elements i of the inputs alone
+_ALIKE = (*_ELEMENTWISE, "all-gather")  # all ranks must have the same
+Results = Mapping[int, npt.NDArray[Any]]  # by rank
+Checked = dict[int, tuple[int, float]]  # by rank: wrong elements, normalised mean square error
 
 
 def verify(
     collective: str, inputs: Sequence[npt.NDArray[Any]], result: npt.NDArray[Any], rank: int, root: int
 ) -> tuple[int, float]:
     """How many elements are wrong, and the normalised mean square error. All arrays are 1-D and of one length."""
-    size = len(result)
+    return verify_all(collective, inputs, {rank: result}, root)[rank]
+
+
+def verify_all(collective: str, inputs: Sequence[npt.NDArray[Any]], results: Results, root: int) -> Checked:
+    """As `verify`, of several ranks; what they must have alike is worked out once."""
+    if collective not in _ALIKE and len(results) > 1:
+        return {rank: verify(collective, inputs, result, rank, root) for rank, result in results.items()}
+    size = len(inputs[0])
     step = _ELEMENTS_AT_A_TIME if collective in _ELEMENTWISE else size
     pieces = (slice(first, first + step) for first in range(0, size, step))
+    some_rank = next(iter(results))
     return _compare(
-        (expected(collective, [values[piece] for values in inputs], rank, root), result[piece]) for piece in pieces
+        ((piece, expected(collective, [values[piece] for values in inputs], some_rank, root)) for piece in pieces),
+        results,
     )
 
 
-def verify_sums(
-    inputs: Sequence[npt.NDArray[Any]], result: npt.NDArray[Any], layers: Sequence[int], chunk: int
-) -> tuple[int, float]:
-    """As `verify`, of an allreduce that the network did: floats may be off by what scaling them costs.
+def verify_sums(inputs: Sequence[npt.NDArray[Any]], results: Results, layers: Sequence[int], chunk: int) -> Checked:
+    """As `verify_all`, of an allreduce that the network did: floats may be off by what scaling them costs.
 
     layers: elements of each buffer, end to end in the arrays. chunk: elements with one scale, from each layer's start.
     """
@@ -40,7 +50,7 @@ def verify_sums(
         for begin, end in pairwise(accumulate(layers, initial=0))
         for first in range(begin, end, step)
     )
-    return _compare((_scaled([values[piece] for values in inputs], chunk), result[piece]) for piece in pieces)
+    return _compare(((piece, _scaled([values[piece] for values in inputs], chunk)) for piece in pieces), results)
 
 
 def _scaled(parts: Sequence[npt.NDArray[Any]], chunk: int) -> Expected:
@@ -61,14 +71,15 @@ def _scaled(parts: Sequence[npt.NDArray[Any]], chunk: int) -> Expected:
     return replace(exact, tolerance=scaling + rounding)
 
 
-def _compare(pieces: Iterable[tuple[Expected, npt.NDArray[Any]]]) -> tuple[int, float]:
-    wrong, error, norm = 0, 0.0, 0.0
-    for exact, result in pieces:
-        wrong += exact.wrong(result)
+def _compare(pieces: Iterable[tuple[slice, Expected]], results: Results) -> Checked:
+    wrong, error, norm = dict.fromkeys(results, 0), dict.fromkeys(results, 0.0), 0.0
+    for piece, exact in pieces:
         square = _square(exact)
-        error += exact.nmse(result) * square
         norm += square
-    return wrong, error / norm if error else 0.0
+        for rank, result in results.items():
+            wrong[rank] += exact.wrong(result[piece])
+            error[rank] += exact.nmse(result[piece]) * square
+    return {rank: (wrong[rank], error[rank] / norm if error[rank] else 0.0) for rank in results}
 
 
 def _square(exact: Expected) -> float:

@@ -12,7 +12,7 @@ from testbed.spec.model import FaultSpec, WorkloadSpec
 from testbed.stress.draws import slow_factor, stall_ns
 from testbed.training.source import GradientSource
 from testbed.transport import loses
-from testbed.worker.verify import verify, verify_sums
+from testbed.worker.verify import Checked, Results, verify_all, verify_sums
 
 Numbers = npt.NDArray[Any]
 
@@ -62,15 +62,8 @@ class Workload:
         return {step: stall for step, stall in stalls.items() if stall}
 
     def check(self, inputs: Sequence[Numbers], result: Numbers) -> tuple[int, float]:
-        """How many elements of the result are wrong, and its normalised mean square error.
-
-        Of a transport that loses, none counts as wrong.
-        """
-        if self._job.aggregation is not None:
-            layers = [elements for elements, _ in buffers(self._workload)]
-            wrong, nmse = verify_sums(inputs, result, layers, self._job.aggregation.values)
-            return 0 if loses(self._job.spec.transport) else wrong, nmse
-        return verify(self._workload.collective, inputs, result, self._rank, self._workload.root)
+        """How many elements of the result are wrong, and its normalised mean square error."""
+        return check_all(self._job, self._workload, inputs, {self._rank: result})[self._rank]
 
     def digest(self) -> str:
         """A hash of what was learnt, the same on all ranks; empty where nothing is."""
@@ -90,3 +83,17 @@ class Workload:
             step=step,
             uncongested_ns=uncongested_ns,
         )
+
+
+def check_all(job: JobPlan, workload: WorkloadSpec, inputs: Sequence[Numbers], results: Results) -> Checked:
+    """Of each rank's result how many elements are wrong, and its normalised mean square error.
+
+    Of a transport that loses, none counts as wrong.
+    """
+    if job.aggregation is None:
+        return verify_all(workload.collective, inputs, results, workload.root)
+    layers = [elements for elements, _ in buffers(workload)]
+    checked = verify_sums(inputs, results, layers, job.aggregation.values)
+    if not loses(job.spec.transport):
+        return checked
+    return {rank: (0, nmse) for rank, (_, nmse) in checked.items()}

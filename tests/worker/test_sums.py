@@ -66,9 +66,9 @@ def test_a_failure_is_kept() -> None:
 def test_integers_are_exact() -> None:
     inputs = [np.arange(100, dtype=np.int32) * rank for rank in range(4)]
     result = np.sum(inputs, axis=0, dtype=np.int32)
-    assert verify_sums(inputs, result, [60, 40], 32) == (0, 0.0)
+    assert verify_sums(inputs, {0: result}, [60, 40], 32)[0] == (0, 0.0)
     result[70] += 1
-    assert verify_sums(inputs, result, [60, 40], 32)[0] == 1
+    assert verify_sums(inputs, {0: result}, [60, 40], 32)[0][0] == 1
 
 
 @pytest.mark.parametrize(("dtype", "units"), [(np.float32, 2**-24), (np.float16, 2**-11)])
@@ -84,10 +84,10 @@ def test_floats_may_be_off_by_what_scaling_costs_in_their_chunk(dtype: Any, unit
     for place, largest in ((0, 2.0**0 / (2**30 - 1) + 0.75 * units), (65, step), (64, step + 1024 * units)):
         result = exact.copy()
         result[place] += 0.9 * largest
-        assert verify_sums(inputs, result, [96], 32)[0] == 0, place
+        assert verify_sums(inputs, {0: result}, [96], 32)[0][0] == 0, place
         result[place] = exact[place] + 1.3 * largest
-        assert verify_sums(inputs, result, [96], 32)[0] == 1, place
+        assert verify_sums(inputs, {0: result}, [96], 32)[0][0] == 1, place
     result = exact.copy()
     result[40] = 1e-6
-    assert verify_sums(inputs, result, [96], 32)[0] == 1, "a sum of zeros"
-    assert verify_sums(inputs, result, [40, 56], 32)[0] == 0, "the chunks begin anew with a layer"
+    assert verify_sums(inputs, {0: result}, [96], 32)[0][0] == 1, "a sum of zeros"
+    assert verify_sums(inputs, {0: result}, [40, 56], 32)[0][0] == 0, "the chunks begin anew with a layer"

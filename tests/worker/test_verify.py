@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from testbed.worker import verify as module
-from testbed.worker.verify import verify
+from testbed.worker.verify import verify, verify_all
 
 INPUTS = [np.arange(1000, dtype=np.int32) * rank for rank in range(1, 4)]
 
@@ -45,3 +45,12 @@ def test_only_the_own_share_counts_after_a_reduce_scatter() -> None:
 def test_a_broadcast_is_the_roots() -> None:
     assert verify("broadcast", INPUTS, INPUTS[2].copy(), 0, 2) == (0, 0.0)
     assert verify("broadcast", INPUTS, INPUTS[1].copy(), 0, 2)[0] == 999
+
+
+@pytest.mark.parametrize("collective", ["allreduce", "broadcast", "all-gather", "reduce-scatter", "all-to-all"])
+def test_all_ranks_together_are_checked_as_each_by_itself(collective: str) -> None:
+    inputs = [np.arange(200, dtype=np.float32) * rank for rank in range(1, 4)]
+    results = {rank: np.arange(200, dtype=np.float32) * 6 + rank + 1 for rank in (0, 2)}
+    together = verify_all(collective, inputs, results, root=1)
+    assert together == {rank: verify(collective, inputs, result, rank, 1) for rank, result in results.items()}
+    assert all(wrong for wrong, _ in together.values())

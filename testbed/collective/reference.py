@@ -64,8 +64,12 @@ def expected(collective: str, inputs: Sequence[Numbers], rank: int, root: int = 
 def _sum(parts: Sequence[Numbers], first: int, last: int) -> Expected:
     dtype = parts[0].dtype
     wide = dtype if np.issubdtype(dtype, np.integer) else np.dtype(np.float64)
-    exact: Numbers = np.sum(parts, axis=0, dtype=wide)
+    exact: Numbers = np.zeros(last - first, wide)
+    for part in parts:
+        exact += part
     if wide == dtype:
         return Expected(first, last, exact, np.zeros(last - first))
-    magnitude: Numbers = np.abs(parts).sum(axis=0, dtype=np.float64)
+    magnitude = np.zeros(last - first)
+    for part in parts:
+        magnitude += np.abs(part)
     return Expected(first, last, exact, len(parts) * float(np.finfo(dtype).eps) * magnitude)

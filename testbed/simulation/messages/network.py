@@ -1,0 +1,85 @@
+"""All messages on one network: what happens next, and who gets what of each link from then on.
+
+Between two instants at which a message leaves or has left, or a link changes, all rates are constant. What happens
+within `together_ns` is taken together: each message keeps its own instants, and only what it leaves to others, or takes
+from them, counts from the last of these on. Where all alike leave together, as in a step of most schedules, a step of
+any number of ranks is one such instant.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from testbed.simulation.messages.flows import Flows, Links
+from testbed.simulation.messages.sharing import max_min
+from testbed.topology.graph import LinkParameters
+
+_BYTE_RATE = 8e9  # bits a second over bytes a ns
+
+
+class Network:
+    """Links by index as in the graph, and the flows on them. Times are ns of the whole run."""
+
+    def __init__(self, links: Sequence[LinkParameters], together_ns: float) -> None:
+        self.now_ns = 0.0
+        self.instants = 0  # at which something happened
+        rate = np.array([*(link.rate_bps / _BYTE_RATE for link in links), np.inf])
+        delay = np.array([*(float(link.delay_ns) for link in links), 0.0])
+        self._links = Links(rate.copy(), np.append(1 / rate[:-1], 0.0), delay)
+        self._rate = rate
+        self._down = np.zeros(len(rate), bool)
+        self._together_ns = together_ns
+        self._flows: list[Flows] = []
+
+    def add(self, flows: Flows) -> None:
+        """Let the messages of an iteration go."""
+        self._flows.append(flows)
+
+    def remove(self, flows: Flows) -> None:
+        """Forget an iteration that is done."""
+        self._flows.remove(flows)
+
+    @property
+    def next_ns(self) -> float:
+        """When the next thing happens; infinity: nothing ever will."""
+        return min((flows.next_ns for flows in self._flows), default=np.inf)
+
+    def turn(self, before_ns: float) -> None:
+        """Let happen what does at `next_ns` and shortly after, up to `before_ns`."""
+        until_ns, changed, last = min(self.next_ns + self._together_ns, before_ns), False, -np.inf
+        for flows in self._flows:
+            other, latest = flows.turn(until_ns, self._links)
+            changed, last = changed or other, max(last, latest)
+        self.instants += 1
+        self.now_ns = max(self.now_ns, last)
+        if changed:
+            self._share()
+
+    def change(self, at_ns: float, links: Mapping[int, LinkParameters]) -> None:
+        """Some links are different from an instant on; nothing may have happened after it."""
+        for index, link in links.items():
+            rate = link.rate_bps / _BYTE_RATE
+            self._rate[index], self._links.byte_ns[index] = rate, 1 / rate
+            self._links.delay_ns[index] = link.delay_ns
+        self._set(at_ns)
+
+    def set_down(self, at_ns: float, links: Sequence[int], *, down: bool) -> None:
+        """These links carry nothing from an instant on, or what they did before."""
+        self._down[list(links)] = down
+        self._set(at_ns)
+
+    def _set(self, at_ns: float) -> None:
+        self._links.capacity = np.where(self._down, 0.0, self._rate)
+        self.now_ns = max(self.now_ns, at_ns)
+        self._share()
+
+    def _share(self) -> None:
+        """Max-min fair rates for all that are active."""
+        ways = [flows.ways for flows in self._flows]
+        longest = max((way.shape[1] for way in ways), default=0)
+        nothing = len(self._rate) - 1
+        padded = [np.pad(way, ((0, 0), (0, longest - way.shape[1])), constant_values=nothing) for way in ways]
+        rates, first = max_min(np.concatenate(padded), self._links.capacity), 0
+        for flows, way in zip(self._flows, ways, strict=True):
+            flows.share(self.now_ns, rates[first : first + len(way)])
+            first += len(way)

@@ -9,11 +9,15 @@ from dataclasses import asdict
 from pathlib import PurePath
 
 from testbed.emulation.network import EmulatedNetwork
+from testbed.plan.aggregation import cables as cables_of
+from testbed.plan.aggregation import waits_for_all
+from testbed.plan.model import JobPlan
 from testbed.results.samples import SwapSample
 from testbed.run.conductor import Conductor
-from testbed.stress.draws import TimedFault
+from testbed.stress.draws import TimedFault, places
 
 _NS = 1e9
+_LOST_S, _LOST_RTTS = 2.0, 64  # real seconds and model round trips in which a job without a member may still end
 
 
 class FaultTimeline:
@@ -53,7 +57,9 @@ class FaultTimeline:
             self._do(fault)
             assert self._zero_ns is not None
             late_ns = (time.monotonic_ns() - self._zero_ns) // self._dilation - fault.at_ns
-            self._record("fault", fault=fault.kind, at_ns=fault.at_ns, late_ns=late_ns, where=self._places(fault))
+            self._record(
+                "fault", fault=fault.kind, at_ns=fault.at_ns, late_ns=late_ns, where=places(self._network.plan, fault)
+            )
 
     def _do(self, fault: TimedFault) -> None:
         if fault.kind == "kill":
@@ -61,9 +67,11 @@ class FaultTimeline:
                 self._conductor.planned_deaths.add(rank)
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self._conductor.ranks[rank].hello["pid"], signal.SIGKILL)
+                self._lose(rank)
         elif fault.kind == "link-down":
             for cable in fault.cables:
                 self._network.link_down(cable)
+            self._lose_ways(fault.cables)
         elif fault.kind == "link-up":
             for cable in fault.cables:
                 self._network.link_up(cable)
@@ -74,6 +82,29 @@ class FaultTimeline:
             for switch in fault.switches:
                 self._swap(switch, fault)
 
+    def _lose(self, rank: int) -> None:
+        """A rank was killed: sums that its job's switches add up lack it from now on."""
+        plan = self._network.plan
+        for job in plan.jobs:
+            if rank in job.numbers and waits_for_all(job):
+                who = f"{plan.called(rank)} on {plan.placement[rank]}"
+                self._end(job, f"{who} was killed (a fault of the spec), and sums need its contribution")
+
+    def _lose_ways(self, cables: Sequence[int]) -> None:
+        """Cables were cut: where they stay so, sums cannot go round them."""
+        mended = {cable for fault in self._pending if fault.kind == "link-up" for cable in fault.cables}
+        plan = self._network.plan
+        for job in plan.jobs:
+            if job.aggregation is None or not waits_for_all(job):
+                continue
+            for cable in sorted(cables_of(plan.graph, job.aggregation, job.hosts) & set(cables) - mended):
+                name = plan.graph.links[2 * cable].name.replace(">", "-")
+                self._end(job, f"{name} was cut for good (a fault of the spec), and sums go by it")
+
+    def _end(self, job: JobPlan, why: str) -> None:
+        grace_s = _LOST_S + _LOST_RTTS * job.prediction.base_rtt_ns * self._dilation / _NS
+        self._conductor.lose(job.numbers, why, grace_s)
+
     def _swap(self, switch: str, fault: TimedFault) -> None:
         swapped = self._network.swap(
             switch, fault.program, fault.entries, keep_registers=fault.keep_registers, foreseen=True
@@ -83,12 +114,3 @@ class FaultTimeline:
         sample = SwapSample(fault.at_ns, switch, program, blackout_ns, swapped.kept, swapped.reset)
         self.swaps.append(sample)
         self._record("swap", **asdict(sample))
-
-    def _places(self, fault: TimedFault) -> list[str]:
-        links = self._network.plan.graph.links
-        return [
-            *(self._network.plan.called(number) for number in fault.workers),
-            *(links[2 * cable].name.replace(">", "-") for cable in fault.cables),
-            *(links[index].name for index in fault.parameters),
-            *fault.switches,
-        ]

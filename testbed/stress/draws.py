@@ -17,6 +17,7 @@ from testbed.topology.links import changes
 from testbed.topology.select import select, select_cables, select_switches
 from testbed.wire.ethernet import UDP_WIRE_BYTES
 
+FIRST_PORT, PORTS = 9000, 1000  # UDP, of background traffic; never the job's
 _DRAWS = 1 << 64  # derive() gives 64 bits
 
 
@@ -98,6 +99,17 @@ def timeline(plan: Plan) -> tuple[TimedFault, ...]:
     ]
     timed = [*kills, *_downs(faults, plan.graph), *_sets(faults, plan.graph), *_swaps(faults, plan.graph)]
     return tuple(sorted(timed, key=lambda fault: fault.at_ns))
+
+
+def places(plan: Plan, fault: TimedFault) -> list[str]:
+    """What a fault befalls, by name."""
+    links = plan.graph.links
+    return [
+        *(plan.called(number) for number in fault.workers),
+        *(links[2 * cable].name.replace(">", "-") for cable in fault.cables),
+        *(links[index].name for index in fault.parameters),
+        *fault.switches,
+    ]
 
 
 def flows(traffic: Sequence[TrafficSpec], seed: int) -> tuple[Flow, ...]:

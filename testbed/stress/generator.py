@@ -28,12 +28,11 @@ from testbed.errors import TestbedError
 from testbed.plan.model import Plan
 from testbed.plan.serial import from_json
 from testbed.run.channel import Channel, ChannelClosed, Message
-from testbed.stress.draws import Flow, flows
+from testbed.stress.draws import FIRST_PORT, PORTS, Flow, flows
 from testbed.worker.clock import ModelClock
 from testbed.worker.loop import Loop
 from testbed.worker.nic import can_segment, udp_socket
 
-FIRST_PORT, PORTS = 9000, 1000  # UDP; never the job's
 _SLOTS = 16
 _NUMBER = struct.Struct("<Q")  # the low bytes first: those that a shorter packet has
 

@@ -30,7 +30,7 @@ Make = Callable[[Path, int, Sequence[Peer], Settings, int], Endpoint]
 class Transport:
     """A registered transport. `make(path, rank, peers, settings, seed)`: `peers` has all ranks, this one too, and all
     ranks have the same `seed`. `reduce(path, member, settings)`: switches add up what members send. Neither: kernel
-    sockets. early: `Sent` may come before the peer has the bytes, so that a buffer may change under packets under way."""
+    sockets. early: `Sent` may come before the peer has the bytes, and the buffer be written again while packets fly."""
 
     name: str
     summary: str

@@ -51,7 +51,7 @@ class Parameter:
     """One constant. `default` is in `unit` (ns, B, MTU bytes, bps, fraction, packets, or what the summary says).
 
     `scaled(path, values)` gives the value under `scale: auto` by `rule` (its words); `values` are those of the
-    parameters before this one in the table. Whole numbers lie from `least` to `most`.
+    parameters before this one in the table. Numbers lie from `least` to `most`.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Parameter:
     rule: str = "as published"
     scaled: Callable[[Path, Values], Value] | None = None
     choices: tuple[Value, ...] = ()
-    least: int = 0
+    least: float = 0
     most: int | None = None
 
     def parse(self, given: object) -> Value:
@@ -72,12 +72,14 @@ class Parameter:
             value = parser(given)
         elif isinstance(given, type(self.default)) and not isinstance(given, bool):
             value = given
+        elif isinstance(self.default, float) and isinstance(given, int) and not isinstance(given, bool):
+            value = float(given)
         else:
-            kind = "a word" if isinstance(self.default, str) else "a whole number"
+            kind = {str: "a word", float: "a number"}.get(type(self.default), "a whole number")
             raise QuantityError(f"{shown(given)} is not {kind}, e.g. {self.default}")
         if self.choices and value not in self.choices:
             raise QuantityError(f"{shown(given)} is not one of {', '.join(str(choice) for choice in self.choices)}")
-        if isinstance(value, int) and not (self.least <= value and (self.most is None or value <= self.most)):
+        if not isinstance(value, str) and not (self.least <= value and (self.most is None or value <= self.most)):
             bounds = f"at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
             raise QuantityError(f"{shown(given)} is out of range: {bounds}")
         return value
@@ -114,14 +116,19 @@ def problems(table: Sequence[Parameter], given: Mapping[str, Any]) -> dict[str, 
     return found
 
 
-def resolve(table: Sequence[Parameter], given: Mapping[str, Any], path: Path, scale: str) -> dict[str, Value]:
-    """The value of every parameter, in base units: as given, else scaled, else as published. `given` is right."""
+def resolve(
+    table: Sequence[Parameter], given: Mapping[str, Any], path: Path, scale: str, beside: Values | None = None
+) -> dict[str, Value]:
+    """The value of every parameter, in base units: as given, else scaled, else as published. `given` is right.
+
+    beside: what the rules see besides this table's values.
+    """
     values: dict[str, Value] = {}
     for parameter in table:
         if parameter.name in given:
             values[parameter.name] = parameter.parse(given[parameter.name])
         elif parameter.scaled is not None and scale == "auto":
-            values[parameter.name] = parameter.scaled(path, values)
+            values[parameter.name] = parameter.scaled(path, {**(beside or {}), **values})
         else:
             values[parameter.name] = parameter.default
     return values

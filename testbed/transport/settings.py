@@ -47,11 +47,12 @@ def settle(
     """The settings for checked parameters."""
     name, parameters = congestion_of(congestion)
     control = CONGESTIONS[name]
+    values = resolve(table, given, path, scale)
     return Settings(
         kind=kind,
-        values=resolve(table, given, path, scale),
+        values=values,
         congestion=control,
-        congestion_values=resolve(control.parameters, parameters, path, scale),
+        congestion_values=resolve(control.parameters, parameters, path, scale, beside=values),
     )
 
 

@@ -60,7 +60,7 @@ def test_given_values_are_taken_and_others_follow_them():
     assert (given["window"], given["mtu"], given["ack_every"]) == (1000, 256, 64)
 
 
-@pytest.mark.parametrize("congestion", ["none", "dcqcn", "dcqcn-connectx", {"kind": "dcqcn", "g": 0.5}])
+@pytest.mark.parametrize("congestion", [*CONGESTIONS, {"kind": "dcqcn", "g": 0.5}, {"kind": "swift", "beta": 0.5}])
 @pytest.mark.parametrize("scale", ["auto", "none"])
 def test_the_resolved_section_reads_back_as_the_same_values(congestion, scale):
     spec = TransportSpec(kind="roce", congestion=congestion, scale=scale, retries=3)
@@ -133,17 +133,20 @@ def test_queue_pair_numbers_do_not_meet():
 
 
 @pytest.mark.parametrize(
-    "parameter",
-    [parameter for entry in (*TRANSPORTS.values(), *CONGESTIONS.values()) for parameter in entry.parameters],
-    ids=lambda parameter: parameter.name,
+    ("entry", "parameter"),
+    [
+        pytest.param(entry, parameter, id=f"{entry.name}-{parameter.name}")
+        for entry in (*TRANSPORTS.values(), *CONGESTIONS.values())
+        for parameter in entry.parameters
+    ],
 )
-def test_every_constant_says_where_it_is_from_and_reads_back(parameter):
+def test_every_constant_says_where_it_is_from_and_reads_back(entry, parameter):
     listed = parameter.as_json()
     assert listed["source"]
     assert listed["summary"]
     assert (parameter.scaled is None) == (listed["scale"] == "as published")
     assert parameter.parse(listed["default"]) == parameter.default
     if parameter.scaled is not None:
-        others = {each.name: each.default for each in TRANSPORTS["aggregation"].parameters}
+        others = {each.name: each.default for each in entry.parameters}
         scaled = parameter.scaled(SLOW, others | {"mtu": 1024, "window": 99})
         assert parameter.parse(parameter.written(scaled)) == scaled

@@ -16,7 +16,7 @@ which DCQCN takes this from); the estimate starts to decay with the first CNP. N
 would have done is worked out when the rate is asked for.
 """
 
-from testbed.transport.congestion.control import Congestion
+from testbed.transport.congestion.control import Congestion, Indifferent
 from testbed.transport.endpoint import ECN_ECT0, Path
 from testbed.transport.parameters import Parameter, Value, Values, real, whole
 
@@ -25,7 +25,7 @@ _FEEDBACK_RTTS = 10  # our choice: the least rate still sends a packet in so man
 _FULL_PACKET_BITS = 8 * (1024 + 58 + 24)
 
 
-class Dcqcn:
+class Dcqcn(Indifferent):
     """DCQCN at both ends of one queue pair. Rates are wire rates."""
 
     ecn = ECN_ECT0
@@ -59,9 +59,6 @@ class Dcqcn:
             self._increase()
             self._byte_stage += 1
 
-    def on_ack(self, now: int, packets: int) -> None:
-        pass
-
     def on_cnp(self, now: int) -> None:
         self._advance(now)
         alpha = self.alpha(now)
@@ -71,9 +68,6 @@ class Dcqcn:
         self._alpha_at_ns = now
         self._timer_stage = self._byte_stage = self._bytes = 0
         self._next_increase_ns = now + self._increase_interval_ns
-
-    def on_timeout(self, now: int) -> None:
-        pass
 
     def on_marked(self, now: int) -> bool:
         if self._next_cnp_ns is not None and now < self._next_cnp_ns:

@@ -19,6 +19,7 @@ from testbed.transport.endpoint import (
     Peer,
 )
 from testbed.transport.roce.address import Address, address
+from testbed.transport.roce.flights import Line
 from testbed.transport.roce.parameters import Constants
 from testbed.transport.roce.requester import Requester, as_bytes
 from testbed.transport.roce.responder import Responder
@@ -59,6 +60,7 @@ class RoceEndpoint:
         self._settings = settings
         self._seed = seed
         self._constants = Constants.of(path, settings.values)
+        self._line = Line(path.rate_bps)
         self._queue_pairs: dict[int, _QueuePair] = {}
         self._active: dict[int, _QueuePair] = {}  # those with something to send or to wait for, the next to serve first
         self._events: list[Event] = []
@@ -158,8 +160,8 @@ class RoceEndpoint:
             congestion = self._settings.congestion.make(self._path, self._settings.congestion_values)
             queue_pair = self._queue_pairs[peer] = _QueuePair(
                 own,
-                Requester(self._constants, own, congestion, self.counters, self._events),
-                Responder(self._constants, own, self.counters, self._events),
+                Requester(self._constants, own, congestion, self.counters, self._events, self._line),
+                Responder(self._constants, own, self.counters, self._events, congestion.run_packets is not None),
                 congestion,
             )
         return queue_pair
@@ -187,7 +189,7 @@ class RoceEndpoint:
         if header.pad != pad_bytes(len(payload)):
             return "bad_padding"
         asks = headers[-1][8] > 0x7F
-        return queue_pair.responder.take(header, len(headers), asks, payload)
+        return queue_pair.responder.take(header, len(headers), asks, payload, ecn == ECN_CE)
 
     def _control(self, queue_pair: _QueuePair, now: int, budget_packets: int) -> list[Burst]:
         """The CNP and the acknowledgement that are due."""
@@ -196,7 +198,7 @@ class RoceEndpoint:
             queue_pair.notify = False
             self.counters.cnps += 1
             packets.append((self._constants.cnp_dscp, cnp(queue_pair.address.remote_qp)))
-        if queue_pair.responder.speaks and budget_packets > len(packets):
+        while queue_pair.responder.speaks and budget_packets > len(packets):
             packets.append((self._constants.dscp, queue_pair.responder.acknowledgement()))
         self.counters.sent_packets += len(packets)
         own = queue_pair.address

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from testbed.transport.congestion import CongestionControl
 from testbed.transport.endpoint import Buffer, Burst, Counters, Event, Failed, Sent
 from testbed.transport.roce.address import Address
+from testbed.transport.roce.flights import Flights, Line
 from testbed.transport.roce.machine import REQUESTER, Action, Heard, RequesterState
 from testbed.transport.roce.parameters import FRAME_BYTES, Constants
 from testbed.wire.roce import (
+    BTH_BYTES,
     CREDITS_UNLIMITED,
     NAK_INVALID_REQUEST,
     NAK_REMOTE_ACCESS,
@@ -73,6 +75,7 @@ class Requester:
         congestion: CongestionControl,
         counters: Counters,
         events: list[Event],
+        line: Line,
     ) -> None:
         self.state = RequesterState.READY
         self.failure = ""
@@ -91,6 +94,9 @@ class Requester:
         self._open_ns = 0  # since when something could be sent, but for the rate
         self._departed_ns = 0  # of the last run, and its size on the wire
         self._departed_bits = 0
+        feedback = congestion.run_packets is not None
+        self._flights = Flights(line, 8 * (constants.mtu_bytes + BTH_BYTES + FRAME_BYTES)) if feedback else None
+        self._obey()
 
     @property
     def busy(self) -> bool:
@@ -121,11 +127,7 @@ class Requester:
     def ready_ns(self, now: int) -> int | None:
         """The earliest instant at which a run may leave; None: not before something is heard."""
         outstanding = self._next - self._unacknowledged
-        if (
-            self._next == self._end
-            or self.state is RequesterState.HELD
-            or outstanding >= self._constants.window_packets
-        ):
+        if self._next == self._end or self.state is RequesterState.HELD or outstanding >= self._window:
             return None
         rate_bps = self._congestion.rate_bps(now)
         if rate_bps is None:
@@ -144,15 +146,21 @@ class Requester:
         constants = self._constants
         message = self._messages[self._current]
         index = self._next - message.first
-        window = constants.window_packets - (self._next - self._unacknowledged)
+        window = self._window - (self._next - self._unacknowledged)
         count = min(budget_packets, constants.burst_packets, window, message.packets - index)
+        if self._run_packets is not None:
+            count = min(count, self._run_packets)
         end = self._next + count
         last = index + count == message.packets
-        asks = last or count == window or end - self._asked >= constants.ack_every_packets
+        asks = last or count == window or end - self._asked >= constants.ack_every_packets or bool(self._run_packets)
         headers = self._headers(message, index, count, asks)
         payload = message.view[index * constants.mtu_bytes : (index + count) * constants.mtu_bytes]
         self._counters.sent_packets += count
         self._counters.sent_bytes += len(payload)
+        wire_bytes = len(payload) + pad_bytes(len(payload)) + sum(map(len, headers)) + count * FRAME_BYTES
+        if self._flights is not None:
+            again = self._next < self._highest
+            self._flights.left(self._next, end, max(now, ready_ns), 8 * wire_bytes, again=again)
         self._counters.retransmitted_packets += max(0, min(self._highest, end) - self._next)
         self._next = end
         self._highest = max(self._highest, end)
@@ -160,7 +168,6 @@ class Requester:
         if asks:
             self._asked = end
             self._hear(Heard.ASKED, now)
-        wire_bytes = len(payload) + pad_bytes(len(payload)) + sum(map(len, headers)) + count * FRAME_BYTES
         self._departed_ns, self._departed_bits = ready_ns, 8 * wire_bytes
         self._congestion.on_sent(now, wire_bytes)
         return Burst(
@@ -182,7 +189,8 @@ class Requester:
         if syndrome <= CREDITS_UNLIMITED:
             if sequence >= self._highest:
                 return "bad_acknowledgement"
-            self._advance(sequence + 1, now)
+            rtt_ns = self._flights.rtt_ns(sequence, now) if self._flights is not None else None
+            self._advance(sequence + 1, now, rtt_ns, header.becn)
             return None
         if syndrome >> 5 != RNR_NAK >> 5 and syndrome != NAK_SEQUENCE and syndrome not in _REFUSALS:
             return "bad_syndrome"
@@ -191,7 +199,7 @@ class Requester:
         if sequence < self._unacknowledged or (syndrome == NAK_SEQUENCE and sequence == self._recovering):
             return None  # late, or a duplicate
         self._counters.extra["naks_received"] = self._counters.extra.get("naks_received", 0) + 1
-        self._advance(sequence, now)
+        self._advance(sequence, now, None, header.becn)
         if syndrome == NAK_SEQUENCE:
             self._hear(Heard.GAP, now)
         elif syndrome in _REFUSALS:
@@ -205,12 +213,12 @@ class Requester:
         if self._timer_ns is not None and self._timer_ns <= now:
             self._hear(Heard.EXPIRED, now)
 
-    def _advance(self, unacknowledged: int, now: int) -> None:
-        """The peer has all before `unacknowledged`."""
+    def _advance(self, unacknowledged: int, now: int, rtt_ns: int | None, marked: bool) -> None:
+        """The peer has all before `unacknowledged`; for the others see `CongestionControl.on_ack`."""
         packets = unacknowledged - self._unacknowledged
         if packets <= 0:
             return
-        if self._next - self._unacknowledged >= self._constants.window_packets:
+        if self._next - self._unacknowledged >= self._window:
             self._open_ns = now
         self._unacknowledged = unacknowledged
         self._retries = self._rnr_retries = 0
@@ -220,7 +228,8 @@ class Requester:
             self._current -= 1
         if self._next <= unacknowledged:
             self._next, self._current = unacknowledged, 0
-        self._congestion.on_ack(now, packets)
+        self._congestion.on_ack(now, packets, rtt_ns, marked)
+        self._obey()
         self._hear(Heard.PROGRESS if self._asked > unacknowledged else Heard.SETTLED, now)
 
     def _hear(self, heard: Heard, now: int, detail: int | str = 0) -> None:
@@ -232,6 +241,7 @@ class Requester:
             case Action.STOP_TIMER:
                 self._timer_ns = None
             case Action.GO_BACK:
+                self._congestion.on_gap(now)
                 self._go_back(now)
                 self._recovering = self._unacknowledged
             case Action.RESUME:
@@ -243,7 +253,16 @@ class Requester:
             case Action.FAIL:
                 self.fail(f"peer {self._address.peer} refused queue pair {self._address.remote_qp:#x}: {detail}")
 
+    def _obey(self) -> None:
+        """Look again at what the congestion control allows."""
+        window, most = self._congestion.window_packets, self._constants.window_packets
+        self._window = most if window is None else min(most, window)
+        self._run_packets = self._congestion.run_packets
+
     def _go_back(self, now: int) -> None:
+        self._obey()
+        if self._flights is not None:
+            self._flights.forget()
         self._next = self._asked = self._unacknowledged
         self._current = 0
         self._timer_ns = None

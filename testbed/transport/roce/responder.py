@@ -51,9 +51,17 @@ class _RefusedError(Exception):
 
 
 class Responder:
-    """Executes what comes in sequence; `acknowledgement` is what it then has to say."""
+    """Executes what comes in sequence; `acknowledgement` is what it then has to say.
 
-    def __init__(self, constants: Constants, address: Address, counters: Counters, events: list[Event]) -> None:
+    echoes: each acknowledgement says by its BECN bit whether the packets that it covers came marked. Packets that did
+    and packets that did not are never covered by one, so that the sender can count them, as DCTCP's receiver sees to
+    (RFC 8257, section 3.2). The bit is our choice: InfiniBand's congestion control may set it in an acknowledgement
+    (IBTA annex A10, recalled); RoCEv2 knows it in CNPs alone.
+    """
+
+    def __init__(
+        self, constants: Constants, address: Address, counters: Counters, events: list[Event], echoes: bool
+    ) -> None:
         self._constants = constants
         self._address = address
         self._counters = counters
@@ -66,11 +74,14 @@ class Responder:
         self._since_acknowledged = 0
         self._acknowledge = False
         self._nak: int | None = None
+        self._echoes = echoes
+        self._marked = False  # the last packet in sequence came so
+        self._owed: list[bytes] = []  # acknowledgements of what came before the marks changed
 
     @property
     def speaks(self) -> bool:
         """An acknowledgement is due."""
-        return self._acknowledge or self._nak is not None
+        return self._acknowledge or self._nak is not None or bool(self._owed)
 
     def post(self, id: int, tag: int, view: memoryview) -> None:
         """Post a receive."""
@@ -82,11 +93,14 @@ class Responder:
         waiting += [receive for queue in self._posted.values() for receive in queue]
         self._events += [Failed(receive.id, self._address.peer, reason) for receive in waiting]
         self._posted.clear()
+        self._owed.clear()
         self._incoming = self._nak = None
         self._acknowledge = False
 
     def acknowledgement(self) -> bytes:
         """The packet that is due."""
+        if self._owed:
+            return self._owed.pop(0)
         syndrome, psn = CREDITS_UNLIMITED, self._expected - 1
         if self._nak is not None:
             syndrome, psn = self._nak, self._expected
@@ -95,13 +109,12 @@ class Responder:
             else:
                 self._counters.naks += 1
         self._acknowledge, self._nak, self._since_acknowledged = False, None, 0
-        aeth = Aeth(syndrome, self._messages & 0xFFFFFF)
-        return encode(Header(ACKNOWLEDGE, self._address.remote_qp, psn & 0xFFFFFF, aeth=aeth))
+        return self._packet(syndrome, psn)
 
-    def take(self, header: Header, count: int, asks: bool, payload: memoryview) -> str | None:
+    def take(self, header: Header, count: int, asks: bool, payload: memoryview, marked: bool) -> str | None:
         """Take in `count` packets that go on from `header` (more than one: middle ones); what is bad, if anything.
 
-        asks: the last of them asks for an acknowledgement.
+        asks: the last of them asks for an acknowledgement. marked: all of them came so.
         """
         ahead = psn_difference(header.psn, self._expected & 0xFFFFFF)
         if ahead > 0:
@@ -113,7 +126,20 @@ class Responder:
             self._counters.duplicates += min(count, -ahead)
             if count + ahead <= 0:
                 return None
+        if self._echoes and marked != self._marked:
+            self._turn(marked)
         return self._execute(header, count + ahead, asks, payload[-ahead * self._constants.mtu_bytes :])
+
+    def _turn(self, marked: bool) -> None:
+        """What comes now is marked and what came before was not, or the other way round."""
+        if self._since_acknowledged:
+            self._owed.append(self._packet(CREDITS_UNLIMITED, self._expected - 1))
+            self._acknowledge, self._since_acknowledged = False, 0
+        self._marked = marked
+
+    def _packet(self, syndrome: int, psn: int) -> bytes:
+        aeth = Aeth(syndrome, self._messages & 0xFFFFFF)
+        return encode(Header(ACKNOWLEDGE, self._address.remote_qp, psn & 0xFFFFFF, aeth=aeth, becn=self._marked))
 
     def _react(self, met: Met, refusal: int = NAK_INVALID_REQUEST) -> None:
         """Drive the table."""

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +12,8 @@ from testbed.dataplane.native.control import ControlError
 from testbed.errors import RunFailed
 from testbed.plan.model import Aggregation, Entry, Plan
 from testbed.plan.serial import aggregation
+from testbed.routing.lookup import Lookup
+from testbed.routing.model import MISS
 
 ALONE = "job"  # what the job of a spec without `jobs` is called
 
@@ -113,12 +115,9 @@ def check_ways(plan: Plan, entries: Mapping[str, Collection[Entry]]) -> None:
 
 
 def _port_to(ip: str, entries: Iterable[Entry]) -> int | None:
-    """The one port by which the longest prefix of an address leads; None: there is none, or a choice."""
-    address = IPv4Address(ip)
-    networks = {entry.prefix: IPv4Network(entry.prefix) for entry in entries if "/" in entry.prefix}
-    fit = [entry for entry in entries if entry.prefix in networks and address in networks[entry.prefix]]
-    best = max(fit, key=lambda entry: networks[entry.prefix].prefixlen, default=None)
-    return best.ports[0] if best is not None and len(best.ports) == 1 else None
+    """The one port by which an address is reached; None: there is none, or a choice."""
+    entry = Lookup(entry for entry in entries if entry.prefix != MISS).of(int(IPv4Address(ip)))
+    return entry.ports[0] if entry is not None and len(entry.ports) == 1 else None
 
 
 def _adding(jobs: Sequence[SummedJob]) -> str:

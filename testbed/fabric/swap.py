@@ -13,6 +13,7 @@ from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.control import Control
 from testbed.dataplane.stf_runner import Configurable
 from testbed.errors import RunFailed
+from testbed.routing.lookup import Lookup
 from testbed.routing.model import Entry
 from testbed.wire.ethernet import IPV4_BYTES, UDP_BYTES
 from testbed.wire.roce import PROBE_PORT
@@ -53,22 +54,22 @@ def check_routes(switch: ConfigurableSwitch, name: str, entries: Mapping[str, En
 
     A program may have its reasons to drop a packet, but not for all of them.
     """
-    networks = {ipaddress.IPv4Network(prefix): entry for prefix, entry in entries.items() if entry.ports}
-    arrived = 0
-    for network in networks:
+    reachable = [entry for entry in entries.values() if entry.ports]
+    lookup, arrived = Lookup(reachable), 0
+    for each in reachable:
+        network = ipaddress.IPv4Network(each.prefix)
         target = network.network_address if network.prefixlen == network.max_prefixlen else network.network_address + 1
-        entry = networks[_longest(networks, target)]
-        source_port = next(port for each in networks.values() for port in each.ports)
-        port = switch.probe(source_port, _frame_to(target))
+        entry = lookup.of(int(target)) or each
+        port = switch.probe(reachable[0].ports[0], _frame_to(target))
         if port not in (*entry.ports, _SEVERAL, None):
             raise RunFailed(
                 f"the program for {name} sends what is for {target} to port {port} instead of {entry.ports}",
                 hint="the old program stays; `testbed p4 test` finds out why",
             )
         arrived += port is not None
-    if networks and not arrived:
+    if reachable and not arrived:
         raise RunFailed(
-            f"the program for {name} forwards nothing: it dropped a packet to each of {len(networks)} prefixes",
+            f"the program for {name} forwards nothing: it dropped a packet to each of {len(reachable)} prefixes",
             hint="the old program stays; `testbed p4 test` finds out why",
         )
 
@@ -107,7 +108,3 @@ def _frame_to(target: ipaddress.IPv4Address) -> bytes:
 
 def _shape(array: Array) -> tuple[str, int, int]:
     return array.name, array.bits, array.size
-
-
-def _longest(networks: Iterable[ipaddress.IPv4Network], target: ipaddress.IPv4Address) -> ipaddress.IPv4Network:
-    return max((network for network in networks if target in network), key=lambda network: network.prefixlen)

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from testbed.errors import TestbedError
-from testbed.plan.model import Address, Alternate, Entry, SwitchPlan
+from testbed.plan.model import Address, Alternate, SwitchPlan
+from testbed.routing.lookup import Lookup
 from testbed.topology.graph import Graph, Link
 
 Stages: TypeAlias = tuple[tuple[int, ...], ...]
-
-_ALL_ONES = 0xFFFFFFFF
 
 
 class RoutingError(TestbedError):
@@ -39,7 +38,7 @@ class Paths:
         self._graph = graph
         self._ip = {host: int(ipaddress.IPv4Address(address.ip)) for host, address in addresses.items()}
         self._tables = {
-            name: _Table((*plan.entries, *(alternate.entries.get(name, ()) if alternate else ())))
+            name: Lookup((*plan.entries, *(alternate.entries.get(name, ()) if alternate else ())))
             for name, plan in switches.items()
         }
         self._links = {(link.source, link.source_port): link for link in graph.links}
@@ -80,7 +79,7 @@ class Paths:
         table = self._tables.get(switch)
         if table is None:
             raise RoutingError(f"packets for {target} end at {switch}, which is no switch")
-        entry = table.lookup(self._ip[target])
+        entry = table.of(self._ip[target])
         if entry is None:
             raise RoutingError(f"{switch} has no entry for {target}")
         if not entry.ports:
@@ -99,20 +98,3 @@ class RankPaths:
     def stages(self, source: int, target: int) -> Stages:
         """From one rank to another."""
         return self.paths.stages(self.placement[source], self.placement[target])
-
-
-class _Table:
-    """Longest-prefix match; of two entries with the same prefix the later one holds."""
-
-    def __init__(self, entries: tuple[Entry, ...]) -> None:
-        self._entries: dict[int, dict[int, Entry]] = {}
-        for entry in entries:
-            network = ipaddress.IPv4Network(entry.prefix)
-            self._entries.setdefault(network.prefixlen, {})[int(network.network_address)] = entry
-        self._lengths = sorted(self._entries, reverse=True)
-
-    def lookup(self, ip: int) -> Entry | None:
-        for length in self._lengths:
-            if entry := self._entries[length].get(ip & (_ALL_ONES << (32 - length)) & _ALL_ONES):
-                return entry
-        return None

@@ -1,9 +1,12 @@
 """`transport: aggregation` in a spec: each mistake by name, before anything runs."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from testbed.dataplane.programs import document_of, path_of
+from testbed.spec.errors import SpecErrors
 from testbed.spec.reader import read_spec
 
 from .examples import mistakes
@@ -95,3 +98,74 @@ def test_switches_may_be_left_to_auto_and_their_program_unnamed(tmp_path: Path) 
     path = tmp_path / "auto.yaml"
     path.write_text(RIGHT.replace("{kind: native, program: aggregate_tree}", "{kind: auto}"))
     assert read_spec(path).switches.kind == "auto"
+
+
+def swapped(switch: str, program: str, *more: str) -> list[str]:
+    fault = (
+        f"{{kind: swap-program, select: {switch}, at: 1ms, program: {program}{''.join(f', {key}' for key in more)}}}"
+    )
+    return [f"faults=[{fault}]"]
+
+
+TREE = "aggregate_tree"
+SWAPS = [  # protocol and program of the switches, the exchange, at which key it is told, in the message, suggestion
+    ("slots", swapped("spine1", "l3_ecmp"), "program", "l3_ecmp does not add up, and spine1 adds up", TREE),
+    ("slots", swapped("all", "spray"), "program", "and leaf0 adds up for the job; at 2 other switches", TREE),
+    ("slots", swapped("leaf1", "aggregate", "registers: keep"), "program", "adds up for the job below spine1", TREE),
+    (
+        "slots",
+        swapped("spine1", "aggregate_besteffort", "registers: keep"),
+        "program",
+        "adds up by protocol besteffort, and spine1 adds up for the job by slots",
+        TREE,
+    ),
+    ("slots", swapped("spine1", "aggregate_tree"), "registers", "may leave the job waiting for ever", "keep"),
+    ("slots", swapped("spine1", "aggregate", "registers: reset"), "registers", "may leave the job waiting", "keep"),
+    ("besteffort", swapped("spine1", "l3_ecmp"), "program", "l3_ecmp does not add up", "aggregate_besteffort"),
+    ("optical", swapped("leaf0", "aggregate_tree"), "program", "by protocol slots, and", "aggregate_optical"),
+]
+PROTOCOLS = {
+    "slots": [],
+    "besteffort": ["transport.protocol=besteffort", "switches.program=aggregate_besteffort", "workers.count=4"],
+    "optical": OPTICAL,
+}
+
+
+@pytest.mark.parametrize(("protocol", "fault", "key", "message", "suggestion"), SWAPS)
+def test_an_exchange_after_which_nothing_adds_up(
+    protocol: str, fault: list[str], key: str, message: str, suggestion: str, tmp_path: Path
+) -> None:
+    (error,) = mistakes(tmp_path, RIGHT, *PROTOCOLS[protocol], *fault)
+    assert (error.key, error.suggestion) == (f"faults.0.{key}", suggestion)
+    assert message in error.message
+
+
+@pytest.mark.parametrize(
+    ("protocol", "fault"),
+    [
+        ("slots", swapped("spine0", "l3_ecmp")),  # which is no switch of the tree
+        ("slots", swapped("spine1", "aggregate", "registers: keep")),
+        ("slots", swapped("all", "aggregate_tree", "registers: keep")),
+        ("besteffort", swapped("spine1", "aggregate_besteffort")),
+        ("optical", swapped("all", "aggregate_optical")),
+    ],
+)
+def test_an_exchange_that_sums_survive(protocol: str, fault: list[str], tmp_path: Path) -> None:
+    assert mistakes(tmp_path, RIGHT, *PROTOCOLS[protocol], *fault) == ()
+
+
+def test_an_exchange_is_told_with_its_line_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "swap.yaml"
+    path.write_text(RIGHT + "faults:\n  - {kind: swap-program, select: spine1, at: 1ms, program: l3_ecmp}\n")
+    with pytest.raises(SpecErrors, match=r"swap\.yaml:10:60: faults\.0\.program: l3_ecmp does not add up"):
+        read_spec(path)
+
+
+def test_a_program_whose_registers_are_others_cannot_keep_the_sums(tmp_path: Path) -> None:
+    document = document_of(path_of("aggregate"))
+    for register in document["register_arrays"]:
+        register["size"] *= 2
+    (tmp_path / "larger.json").write_text(json.dumps(document))
+    (error,) = mistakes(tmp_path, RIGHT, *swapped("spine1", f"{tmp_path}/larger.json", "registers: keep"))
+    assert error.key == "faults.0.program"
+    assert "larger cannot keep sums and exponents and arrivals and chunks as aggregate_tree has them" in error.message

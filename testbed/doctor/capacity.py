@@ -93,6 +93,7 @@ def measure() -> Capabilities:
         **asdict(_carried(unknown, _OVS)),
         native=_carried(unknown, _NATIVE) if facts.compiler() else None,
         bmv2=None if facts.bmv2_lacks() else _carried(unknown, _BMV2),
+        bmv2_grpc=facts.bmv2_grpc(),
     )
 
 

@@ -76,6 +76,13 @@ def look() -> list[Fact]:
             "no `switches: {kind: bmv2}`",
             "build simple_switch from its public source; pip install 'testbed[bmv2]'",
         ),
+        Fact(
+            "bmv2 over P4Runtime",
+            bmv2_grpc(),
+            path_of("simple_switch_grpc") or "simple_switch_grpc is not installed",
+            "no `controller: p4runtime` with `switches: {kind: bmv2}`",
+            "build simple_switch_grpc from its public source",
+        ),
     ]
 
 
@@ -102,6 +109,11 @@ def bmv2_lacks() -> str:
     if path_of("simple_switch") is None:
         return "simple_switch is not installed"
     return "" if util.find_spec("thriftpy2") else "no Thrift library (thriftpy2)"
+
+
+def bmv2_grpc() -> bool:
+    """Whether bmv2 can be driven over P4Runtime."""
+    return path_of("simple_switch_grpc") is not None
 
 
 def netem() -> bool:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from testbed import __version__
-from testbed.doctor.facts import bmv2_lacks
+from testbed.doctor.facts import bmv2_grpc, bmv2_lacks
 from testbed.plan.model import Capabilities, Carried
 
 _METHOD = 6  # of measuring; raise it when the figures mean something else
@@ -31,6 +31,7 @@ def fingerprint() -> dict[str, str | int]:
         "testbed": __version__,
         "method": _METHOD,
         "bmv2": not bmv2_lacks(),
+        "bmv2_grpc": bmv2_grpc(),
     }
 
 

@@ -67,7 +67,7 @@ class Capabilities:
     enough to hide what switches take (median, real time).
     switch_ns: what a packet spends in a switch, which links' delays have to hide (p99 at half load, real time).
     These three are Open vSwitch's; `native` is the same of native switches, None where they cannot run (no C compiler),
-    and `bmv2` of bmv2's simple_switch, None where it is not installed.
+    and `bmv2` of bmv2's simple_switch, None where it is not installed; bmv2_grpc: so is simple_switch_grpc.
     """
 
     datapath: Datapath
@@ -79,6 +79,7 @@ class Capabilities:
     switch_ns: int
     native: Carried | None = None
     bmv2: Carried | None = None
+    bmv2_grpc: bool = False
 
     def through(self, kind: SwitchingKind) -> Carried:
         """What the machine carries through switches of a kind; raises MachineLacks where it cannot run them."""

@@ -21,6 +21,7 @@ from testbed.streams import derive
 from testbed.topology import build
 from testbed.topology.graph import Graph
 from testbed.topology.links import apply_links
+from testbed.topology.switches import P4RUNTIME
 
 # For a machine that was never measured: two cores, Open vSwitch in userspace with shaped links (40-70 k packet-hops/s
 # were measured on such), and the delay its switches were seen to add.
@@ -34,6 +35,7 @@ DEFAULT_CAPABILITIES = Capabilities(
     switch_ns=1_000_000,
     native=Carried(packet_hops_per_s=200_000, path_excess_ns=250_000),
     bmv2=Carried(packet_hops_per_s=20_000, path_excess_ns=500_000, switch_ns=1_000_000),
+    bmv2_grpc=True,
 )
 
 
@@ -46,6 +48,11 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
         raise MachineLacks(
             "switches.datapath is kernel, but this kernel has no Open vSwitch datapath",
             hint="datapath: user (or auto); once the module is there, `testbed doctor --again`",
+        )
+    if switching.kind == "bmv2" and switching.controller == P4RUNTIME and not capabilities.bmv2_grpc:
+        raise MachineLacks(
+            f"bmv2 with the controller {P4RUNTIME} needs bmv2's simple_switch_grpc, and this machine has none",
+            hint="leave `controller` out, and simple_switch is filled over Thrift",
         )
     addressing, router = _router(spec, graph)
     switches, addresses = router.switches(), _addresses(addressing)

@@ -244,6 +244,15 @@ def test_bmv2_is_refused_where_it_is_not_installed() -> None:
         planned(replace(KERNEL, bmv2=None), switches={"kind": "bmv2"})
 
 
+def test_bmv2_over_p4runtime_is_refused_where_only_the_other_one_is_installed() -> None:
+    thrift_alone = replace(KERNEL, bmv2=Carried(20_000, 0), bmv2_grpc=False)
+    assert planned(thrift_alone, switches={"kind": "bmv2"}).switching.kind == "bmv2"
+    over_p4runtime = {"kind": "bmv2", "controller": "p4runtime"}
+    with pytest.raises(MachineLacks, match="needs bmv2's simple_switch_grpc, and this machine has none"):
+        planned(thrift_alone, switches=over_p4runtime)
+    assert planned(replace(thrift_alone, bmv2_grpc=True), switches=over_p4runtime).switching.controller == "p4runtime"
+
+
 def test_rates_that_bmv2_cannot_carry_are_refused_with_its_measured_ceiling() -> None:
     slow = replace(KERNEL, bmv2=Carried(20_000, 0))
     ring: dict[str, Any] = {"workers": {"count": 8}, "workload": {"size": "1MiB"}}

@@ -2,17 +2,22 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from testbed.cli import execute
+from testbed.dataplane.p4runtime.server import P4RuntimeServer
+from testbed.errors import RunFailed
 from tests.netcore.rig import run
 from tests.netcore.veths import veths
 from tests.p4runtime.rig import EVERYTHING
 
 LIMIT_S = 60
+NOTHING: Any = None  # a datapath that is not asked
 
 
 @pytest.mark.root
@@ -49,6 +54,23 @@ def test_a_client_fills_tables_and_talks_by_packets() -> None:
 def test_an_address_is_a_host_and_a_port(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["p4", "run", str(EVERYTHING), "--port", "1=x", "--p4runtime", address]) == 2
     assert "an address is written ADDR:PORT" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        server = P4RuntimeServer([], NOTHING, f"127.0.0.1:{other.getsockname()[1]}")
+        with pytest.raises(
+            RunFailed, match=r"cannot listen at 127\.0\.0\.1:\d+: another process listens there"
+        ) as error:
+            server.start()
+    assert error.value.hint == "name another port, or 0 for one that is free"
+    assert capfd.readouterr().err == "", "gRPC logs nothing of its own"
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1:0", "no.such.host.invalid:0"])
+def test_an_address_of_another_machine_is_told(address: str) -> None:
+    with pytest.raises(RunFailed, match=f"P4Runtime cannot listen at {address}: [A-Z]"):
+        P4RuntimeServer([], NOTHING, address).start()
 
 
 def test_entries_are_a_files_or_a_clients(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,9 @@
 """The gRPC server: one thread with an event loop, in which requests, streams and what switches tell take turns."""
 
 import asyncio
+import errno
 import logging
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -55,6 +57,7 @@ class P4RuntimeServer:
 
     def start(self) -> None:
         """Listen, in the network namespace of the calling thread. Raises RunFailed where that cannot be."""
+        _check_free(self.address)
         self._thread.start()
         if not self._started.wait(_START_S):
             raise RunFailed(f"P4Runtime does not listen at {self.address} after {_START_S:g} s")
@@ -118,6 +121,22 @@ class P4RuntimeServer:
                 yield
         except RuntimeError as error:
             raise Refusal(StatusCode.UNAVAILABLE, f"the switch does not come to rest: {error}") from error
+
+
+def _check_free(address: str) -> None:
+    """Raises RunFailed, saying why, where nobody can listen; gRPC tells that to its log alone."""
+    host, _, port = address.rpartition(":")
+    try:
+        family, kind, _, _, found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what has ended there is in nobody's way
+            trial.bind(found)
+            trial.listen()
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        why = "another process listens there" if taken else error.strerror or str(error)
+        told = f"P4Runtime cannot listen at {address}: {why}"
+        raise RunFailed(told, hint="name another port, or 0 for one that is free" if taken else "") from error
 
 
 class _Stream:

@@ -58,6 +58,11 @@ class Program:
         return int((self.last - self.first)[self.send].sum())
 
     @property
+    def longest_receive(self) -> int:
+        """In elements."""
+        return int((self.last - self.first)[~self.send].max(initial=0))
+
+    @property
     def received_elements(self) -> int:
         return int((self.last - self.first)[~self.send].sum())
 

@@ -27,6 +27,7 @@ _CONVERTERS: dict[Any, Callable[[str], Any]] = {
     bool: lambda text: bool(int(text)),
     str: str,
     int | None: lambda text: int(text) if text else None,
+    float | None: lambda text: float(text) if text else None,
 }
 
 

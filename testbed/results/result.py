@@ -29,7 +29,7 @@ class Timing:
     iteration: int
     cct_ns: int  # first start to last end over ranks
     exposed_ns: int  # last start to last end
-    nmse: float
+    nmse: float | None
 
 
 def make_result(
@@ -118,7 +118,7 @@ def _job(
         samples.packets,
         measured=len(times),
         asked=workload.iterations if workload else 0,
-        wrong=sum(row.wrong for row in measured),
+        wrong=sum(row.wrong or 0 for row in measured),
         name=name,
     )
     cct, bound_ns = distribution([t.cct_ns for t in times]), plan.prediction.bound_ns or None if plan else None
@@ -136,8 +136,8 @@ def _job(
         algbw_bps=algbw,
         busbw_bps=model.BusBandwidth(ring=_scaled(algbw, factor.ring), in_network=_scaled(algbw, factor.in_network)),
         busbw_factor=factor,
-        wrong=case.wrong if workload and measured else None,
-        nmse=statistics.mean([t.nmse for t in times]) if workload and times else None,
+        wrong=case.wrong if workload and workload.numeric and measured else None,
+        nmse=_mean([t.nmse for t in times]) if workload else None,
         missing_bytes=sum(row.missing_bytes for row in measured) if measured else None,
         packets=model.Packets(**asdict(samples.packets)) if counted else None,
         bytes_on_wire=samples.bytes_on_wire if counted else None,
@@ -206,10 +206,15 @@ def timings(measured: Iterable[IterationRow], required: frozenset[int]) -> tuple
         if required <= {p.rank for p in parts}:
             end = max(p.end_ns for p in parts)
             first, last = min(p.start_ns for p in parts), max(p.start_ns for p in parts)
-            counted.append(Timing(iteration, end - first, end - last, statistics.mean([p.nmse for p in parts])))
+            counted.append(Timing(iteration, end - first, end - last, _mean([p.nmse for p in parts])))
         else:
             left_out.append(iteration)
     return tuple(counted), tuple(left_out)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.mean(known) if known else None
 
 
 def distribution(samples: Sequence[int]) -> model.Distribution:

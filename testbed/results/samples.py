@@ -22,8 +22,8 @@ class IterationRow:
     end_ns: int
     received_bytes: int
     missing_bytes: int
-    wrong: int
-    nmse: float
+    wrong: int | None  # None: without numbers there are none to check
+    nmse: float | None
     retransmitted: int
     timeouts: int | None  # None: the kernel does not tell
     cpu_ns: int  # real time

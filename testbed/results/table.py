@@ -17,7 +17,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from testbed.results.model import Result
+from testbed.results.model import Result, Simulation
 from testbed.results.reading import plain, point_text
 from testbed.results.statistics import mean
 
@@ -219,11 +219,26 @@ def _details(result: Result) -> list[RenderableType]:
     lines.add_row("packets", packets_text(result))
     if result.bytes_on_wire is not None:
         lines.add_row("wire", f"{result.bytes_on_wire:,} B in frames for {result.payload_bytes:,} B of payload")
+    if result.simulation is not None:
+        lines.add_row("simulated", _simulated(result.simulation, result.wall_s - result.setup_s))
     if result.missing_bytes:
         lines.add_row("missing", f"{result.missing_bytes:,} B; nmse {significant(result.nmse)}")
+    if result.collective and cct.n and result.wrong is None:
+        lines.add_row("checked", "nothing: with gradients: none there are no numbers")
     for note in result.notes:
         lines.add_row("note", Text(note))
     return [Text(), lines, *_verdict_lines(result)]
+
+
+def _simulated(simulation: Simulation, took_s: float) -> str:
+    """What a simulation did in the real time that it took once all was set up."""
+    hops_a_s = f" ({simulation.hops / took_s:,.0f} a second)" if took_s > 0 else ""
+    virtual_s = simulation.virtual_ns / 1e9
+    ratio = significant(virtual_s / took_s) if took_s > 0 else _NONE
+    return (
+        f"{simulation.events:,} events, {simulation.hops:,} packet-hops{hops_a_s};"
+        f" {significant(virtual_s)} s of virtual time in {significant(took_s)} s ({ratio} of wall time)"
+    )
 
 
 def packets_text(result: Result) -> str:

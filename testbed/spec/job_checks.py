@@ -13,7 +13,7 @@ from testbed.spec.findings import Findings
 from testbed.spec.model import COLLECTIVE_KEYS, MOST_JOBS, JobSpec, WorkersSpec, WorkloadSpec
 from testbed.spec.network_checks import MTU_BYTES, Network
 from testbed.suggest import closest
-from testbed.training import GRADIENTS, buffer_elements, is_stored
+from testbed.training import GRADIENTS, OF_ANY_SIZE, buffer_elements, is_stored
 from testbed.units import format_bytes, parse_mtu
 from testbed.wire.roce import MTUS
 
@@ -214,13 +214,16 @@ def _check_size(job: _Job, workload: WorkloadSpec) -> None:
             job.add(("workload", "gradients"), error.message.removeprefix("gradients: "))
     if size is not None and size > _MOST_SIZE_BYTES:
         job.add(path, f"must be at most {format_bytes(_MOST_SIZE_BYTES)}")
-    if workload.gradients == "random" and size is None:
+    sized = workload.gradients in OF_ANY_SIZE
+    if sized and size is None:
         job.add(path, "is missing: how many bytes the collective moves, e.g. size: 1MiB")
-    elif workload.gradients != "random" and not file and size is not None:
+    elif not sized and not file and size is not None:
         message = f"{workload.gradients} has a size of its own: leave this out"
         job.add(path, message, at_key=True)
-    elif workload.gradients != "random" and workload.dtype == "int32":
-        job.add(("workload", "dtype"), "gradients are not whole numbers: only `random` has int32", "float32")
+    elif not sized and workload.dtype == "int32":
+        job.add(
+            ("workload", "dtype"), "gradients are not whole numbers: only `random` and `none` have int32", "float32"
+        )
     if workload.gradients == "digits-mlp" and workload.collective != "allreduce":
         message = f"is {workload.collective}, which does not give every rank the sum that digits-mlp learns from"
         job.add(("workload", "collective"), message, "allreduce")

@@ -177,6 +177,11 @@ class WorkloadSpec(Section):
     warmup: Whole = Field(default=3, ge=0)
     command: str | tuple[str, ...] | None = None
 
+    @property
+    def numeric(self) -> bool:
+        """The bytes that move are numbers which are added up and checked; without, only their count matters."""
+        return self.gradients != "none"
+
 
 class TrafficSpec(Section):
     """Background traffic: constant (from, to, rate) or incast (from several, to one, size, every)."""

@@ -11,13 +11,19 @@ import numpy.typing as npt
 from testbed.errors import UsageError
 from testbed.training.digits_mlp import LAYER_ELEMENTS, DigitsMlp
 from testbed.training.drawn import DrawnGradients
+from testbed.training.none import NoGradients
 from testbed.training.source import GradientSource
 from testbed.training.stored import StoredGradients, stored_elements
 
 GRADIENTS = {
     "random": "normally distributed numbers (integers: evenly), of any size",
+    "none": "no numbers: the same bytes on the wire, of any size, with nothing drawn, added up or checked",
     "digits-mlp": "a network of 64-256-10 units that learns scikit-learn's digits, two layers, 19,210 parameters",
 }
+
+DRAWN = "random"
+NONE = "none"
+OF_ANY_SIZE = (DRAWN, NONE)  # the spec says how large
 
 
 def is_stored(gradients: str) -> bool:
@@ -43,8 +49,10 @@ def gradient_source(
         return StoredGradients(Path(gradients), rank=rank, ranks=ranks, dtype=dtype, elements=elements)
     if gradients == "digits-mlp":
         return DigitsMlp(rank=rank, ranks=ranks, seed=seed, dtype=dtype)
-    if gradients != "random" or elements is None:
+    if gradients not in OF_ANY_SIZE or elements is None:
         raise UsageError(
             f"gradients: {gradients!r} without a size is no source", hint=f"there are {', '.join(GRADIENTS)}"
         )
+    if gradients == NONE:
+        return NoGradients(dtype=dtype, elements=elements)
     return DrawnGradients(rank=rank, ranks=ranks, seed=seed, dtype=dtype, elements=elements)

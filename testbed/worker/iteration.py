@@ -29,7 +29,7 @@ class Iteration:
     """Runs `programs[i]` on `buffers[i]`, in place. Times are model nanoseconds.
 
     first_tag: of `sum(program.tags)` tags that no earlier iteration still uses. step_delays: step -> how long this
-    rank's sends of that step are held back from the moment the first of them could go.
+    rank's sends of that step are held back from the moment the first of them could go. sink: as in `Executor`.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class Iteration:
         carrier: Carrier,
         first_tag: int,
         step_delays: Mapping[int, int],
+        sink: npt.NDArray[Any] | None = None,
     ) -> None:
         self.failure: str | None = None
         self.received_ns: int | None = None  # when the last of what this rank is to receive was in place
@@ -47,7 +48,8 @@ class Iteration:
         self._stride = max((len(program) for program in programs), default=0) or 1
         self._executors = []
         for index, (program, buffer) in enumerate(zip(programs, buffers, strict=True)):
-            self._executors.append(Executor(program, buffer, first_id=index * self._stride, first_tag=first_tag))
+            first_id = index * self._stride
+            self._executors.append(Executor(program, buffer, first_id=first_id, first_tag=first_tag, sink=sink))
             first_tag += program.tags
         self._at_start: list[PostSend] = []
         self._held: list[tuple[int, int, PostSend]] = []  # heap by instant

@@ -101,7 +101,7 @@ class _State(Enum):
 
 
 class Rank(Generic[Happened]):
-    """Rank `rank` of a run; `layers` are the elements of each buffer, and `begin` makes an iteration over them."""
+    """Rank `rank` of a run; `layers`: the elements of each part of `buffer`; `begin` makes an iteration over them."""
 
     def __init__(
         self,
@@ -109,6 +109,7 @@ class Rank(Generic[Happened]):
         channel: Channel,
         driver: Driver[Happened],
         prober: Prober,
+        buffer: npt.NDArray[Any],
         layers: Sequence[int],
         begin: Begin[Happened],
         workload: Workload,
@@ -128,7 +129,7 @@ class Rank(Generic[Happened]):
         self._state = _State.SERVING
         self._number = -1
         self._iteration: Work[Happened] | None = None
-        self._buffer = np.empty_like(inputs[rank])
+        self._buffer = buffer
         edges = np.cumsum([0, *layers])
         self._layers = [self._buffer[first:last] for first, last in pairwise(edges)]
         self._begin_ns = 0  # the instant asked for
@@ -179,8 +180,7 @@ class Rank(Generic[Happened]):
 
     def _prepare(self, number: int) -> None:
         self._number = number
-        self._workload.fill(number, self._inputs[self._rank])
-        self._buffer[:] = self._inputs[self._rank]
+        self._workload.fill(number, self._inputs[self._rank], self._buffer)
         self._iteration = self._begin(number, self._layers, self._workload.step_delays(number))
         self._driver.connect()
         self._iteration.prepare(self._clock.now())

@@ -6,10 +6,11 @@ from functools import partial
 from ipaddress import IPv4Address
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from testbed import transport
-from testbed.collective.program import program
+from testbed.collective.program import Program, programs
 from testbed.collective.schedule import Schedule
 from testbed.errors import UsageError
 from testbed.plan.model import Aggregation, JobPlan, Plan
@@ -50,8 +51,15 @@ class Shared:
     addresses: tuple[str, ...]
     schedule: Schedule | None  # None: the network sums up, or the workload is a command
     layers: tuple[int, ...]  # elements; none: the workload is a command
+    programs: tuple[tuple[Program, ...], ...]  # by layer and rank; none where there is no schedule
     inputs: SharedInputs
     sources: tuple[GradientSource, ...]  # by rank
+    blank: Numbers | None  # without numbers: the buffer of every rank
+    sink: Numbers | None  # and where all that they receive lands
+
+    def buffer(self, rank: int) -> Numbers:
+        """What `rank` reduces in place, all layers end to end."""
+        return np.empty_like(self.inputs[rank]) if self.blank is None else self.blank
 
 
 def share(plan: Plan, job: JobPlan, run: str, clock: ModelClock) -> Shared:
@@ -61,6 +69,10 @@ def share(plan: Plan, job: JobPlan, run: str, clock: ModelClock) -> Shared:
         raise UsageError("the plan has no workload")
     ranks = len(job.placement)
     layers = tuple(elements for elements, _ in buffers(workload)) if workload.kind == "collective" else ()
+    schedule = schedule_of(job.spec)
+    parts = tuple(programs(schedule, elements) for elements in layers) if schedule else ()
+    blank = None if workload.numeric else np.zeros(sum(layers), workload.dtype)
+    longest = max((part.longest_receive for each in parts for part in each), default=0)
     return Shared(
         plan=plan,
         job=job,
@@ -68,10 +80,13 @@ def share(plan: Plan, job: JobPlan, run: str, clock: ModelClock) -> Shared:
         clock=clock,
         path=endpoint_path(plan, job),
         addresses=tuple(plan.addresses[host].ip for host in job.placement),
-        schedule=schedule_of(job.spec),
+        schedule=schedule,
         layers=layers,
-        inputs=SharedInputs(ranks, sum(layers), workload.dtype),
+        programs=parts,
+        inputs=SharedInputs(ranks, sum(layers) if workload.numeric else 0, workload.dtype),
         sources=tuple(_source(job, workload, rank) for rank in range(ranks)) if layers else (),
+        blank=blank,
+        sink=None if blank is None else np.zeros(longest, workload.dtype),
     )
 
 
@@ -110,10 +125,10 @@ class Sockets:
     def _messages(self, schedule: Schedule) -> MakeServer:
         """A rank that exchanges messages with others."""
         shared, job = self.shared, self.shared.job
-        programs = [program(schedule, self.rank, elements) for elements in shared.layers]
+        mine = [part[self.rank] for part in shared.programs]
         driver: Nic | TcpCarrier
         if (make := transport.find(job.spec.transport.kind).make) is None:
-            peers = frozenset[int]().union(*(each.peers for each in programs))
+            peers = frozenset[int]().union(*(each.peers for each in mine))
             driver = TcpCarrier(self.rank, shared.addresses, peers)
         else:
             settings = transport.settle(job.spec.transport, shared.path)
@@ -121,10 +136,10 @@ class Sockets:
             endpoint = make(shared.path, self.rank, peers_of, settings, job.seed)
             others = {rank: ip for rank, ip in enumerate(shared.addresses) if rank != self.rank}
             driver = Nic(self._ip, others, endpoint, RoceFrames(self._number), shared.path, shared.clock)
-        tags = sum(each.tags for each in programs)
+        tags = sum(each.tags for each in mine)
 
         def begin(number: int, buffers: Sequence[Numbers], delays: Mapping[int, int]) -> Iteration:
-            return Iteration(programs, buffers, driver, number * tags, delays)
+            return Iteration(mine, buffers, driver, number * tags, delays, shared.sink)
 
         return partial(self._collective, driver, begin, schedule.steps)
 
@@ -155,6 +170,7 @@ class Sockets:
             channel=channel,
             driver=driver,
             prober=self.prober,
+            buffer=shared.buffer(rank),
             layers=shared.layers,
             begin=begin,
             workload=Workload(shared.plan.spec.faults, job, job.spec.workload, shared.sources[rank], steps, rank),

@@ -15,7 +15,8 @@ _ELEMENTS_AT_A_TIME = 1 << 18
 _ELEMENTWISE = ("allreduce", "broadcast")  # element i of the result depends on elements i of the inputs alone
 _ALIKE = (*_ELEMENTWISE, "all-gather")  # all ranks must have the same
 Results = Mapping[int, npt.NDArray[Any]]  # by rank
-Checked = dict[int, tuple[int, float]]  # by rank: wrong elements, normalised mean square error
+Checked = Mapping[int, tuple[int | None, float | None]]  # by rank: wrong elements, normalised mean square error
+_Verified = dict[int, tuple[int, float]]
 
 
 def verify(
@@ -25,7 +26,7 @@ def verify(
     return verify_all(collective, inputs, {rank: result}, root)[rank]
 
 
-def verify_all(collective: str, inputs: Sequence[npt.NDArray[Any]], results: Results, root: int) -> Checked:
+def verify_all(collective: str, inputs: Sequence[npt.NDArray[Any]], results: Results, root: int) -> _Verified:
     """As `verify`, of several ranks; what they must have alike is worked out once."""
     if collective not in _ALIKE and len(results) > 1:
         return {rank: verify(collective, inputs, result, rank, root) for rank, result in results.items()}
@@ -39,7 +40,7 @@ def verify_all(collective: str, inputs: Sequence[npt.NDArray[Any]], results: Res
     )
 
 
-def verify_sums(inputs: Sequence[npt.NDArray[Any]], results: Results, layers: Sequence[int], chunk: int) -> Checked:
+def verify_sums(inputs: Sequence[npt.NDArray[Any]], results: Results, layers: Sequence[int], chunk: int) -> _Verified:
     """As `verify_all`, of an allreduce that the network did: floats may be off by what scaling them costs.
 
     layers: elements of each buffer, end to end in the arrays. chunk: elements with one scale, from each layer's start.
@@ -71,14 +72,19 @@ def _scaled(parts: Sequence[npt.NDArray[Any]], chunk: int) -> Expected:
     return replace(exact, tolerance=scaling + rounding)
 
 
-def _compare(pieces: Iterable[tuple[slice, Expected]], results: Results) -> Checked:
+def _compare(pieces: Iterable[tuple[slice, Expected]], results: Results) -> _Verified:
+    """Ranks mostly have the same bits as the one before, of which all is known then."""
     wrong, error, norm = dict.fromkeys(results, 0), dict.fromkeys(results, 0.0), 0.0
     for piece, exact in pieces:
         square = _square(exact)
         norm += square
+        bits, found = np.empty(0, np.uint8), (0, 0.0)
         for rank, result in results.items():
-            wrong[rank] += exact.wrong(result[piece])
-            error[rank] += exact.nmse(result[piece]) * square
+            own = result[piece].view(np.uint8)
+            if not np.array_equal(own, bits):
+                bits, found = own, (exact.wrong(result[piece]), exact.nmse(result[piece]) * square)
+            wrong[rank] += found[0]
+            error[rank] += found[1]
     return {rank: (wrong[rank], error[rank] / norm if error[rank] else 0.0) for rank in results}
 
 

@@ -39,9 +39,14 @@ class Workload:
         self._steps = steps
         self._rank = rank
 
-    def fill(self, iteration: int, values: Numbers) -> None:
-        """Compute this rank's input, all layers end to end, into `values`; takes the real time it takes."""
-        np.concatenate(self._source.layers(iteration), out=values)
+    def fill(self, iteration: int, values: Numbers, buffer: Numbers) -> None:
+        """Compute this rank's input, all layers end to end, into `values`, and copy it to `buffer`, to be reduced.
+
+        Takes the real time it takes; without numbers nothing is done.
+        """
+        if self._workload.numeric:
+            np.concatenate(self._source.layers(iteration), out=values)
+            buffer[:] = values
 
     def apply(self, iteration: int, layers: list[Numbers]) -> None:
         """Learn from the result of an iteration."""
@@ -61,8 +66,8 @@ class Workload:
         stalls = {step: self._stall_ns(iteration, step, step_ns) for step in range(self._steps)}
         return {step: stall for step, stall in stalls.items() if stall}
 
-    def check(self, inputs: Sequence[Numbers], result: Numbers) -> tuple[int, float]:
-        """How many elements of the result are wrong, and its normalised mean square error."""
+    def check(self, inputs: Sequence[Numbers], result: Numbers) -> tuple[int | None, float | None]:
+        """How many elements of the result are wrong, and its normalised mean square error; as `check_all`."""
         return check_all(self._job, self._workload, inputs, {self._rank: result})[self._rank]
 
     def digest(self) -> str:
@@ -88,8 +93,10 @@ class Workload:
 def check_all(job: JobPlan, workload: WorkloadSpec, inputs: Sequence[Numbers], results: Results) -> Checked:
     """Of each rank's result how many elements are wrong, and its normalised mean square error.
 
-    Of a transport that loses, none counts as wrong.
+    Of a transport that loses, none counts as wrong. Without numbers there is neither.
     """
+    if not workload.numeric:
+        return dict.fromkeys(results, (None, None))
     if job.aggregation is None:
         return verify_all(workload.collective, inputs, results, workload.root)
     layers = [elements for elements, _ in buffers(workload)]

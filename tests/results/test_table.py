@@ -1,6 +1,7 @@
 """The terminal's table."""
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -87,6 +88,26 @@ def test_a_failed_run_says_so_first() -> None:
 def test_wrong_elements_show() -> None:
     rows = (*iterations([1000]), a_row(1, 0, 2000, 3000, wrong=5), a_row(1, 1, 2000, 3000))
     assert row_starting(printed(a_result(iterations=rows)), "1048576")[-1] == "5"
+
+
+def test_without_numbers_nothing_was_checked_and_the_table_says_so() -> None:
+    rows = tuple(replace(row, wrong=None, nmse=None) for row in iterations([1000, 2000]))
+    result = a_result(iterations=rows, spec=a_spec(workload={"size": "1MiB", "gradients": "none"}))
+    assert (result.wrong, result.nmse) == (None, None)
+    text = printed(result)
+    assert row_starting(text, "1048576")[-1] == "N/A"
+    assert row_starting(text, "checked") == [
+        "checked",
+        "nothing:",
+        "with",
+        "gradients:",
+        "none",
+        "there",
+        "are",
+        "no",
+        "numbers",
+    ]
+    assert "checked" not in printed(a_result())
 
 
 def _sweep() -> list[Result]:

@@ -35,6 +35,17 @@ def test_drawn_floats_are_standard_normal(dtype: str, elements: int) -> None:
     assert abs(wide.std() - 1) < 5 / np.sqrt(2 * elements)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_no_gradients_are_zeros_of_the_size_asked_for(dtype: str) -> None:
+    source = gradient_source("none", rank=1, ranks=4, seed=1, dtype=dtype, size_bytes=40_000)
+    (values,) = source.layers(3)
+    assert (values.dtype, values.nbytes, source.size_bytes) == (np.dtype(dtype), 40_000, 40_000)
+    assert not values.any()
+    assert (source.digest(), source.metrics()) == ("", {})
+    with pytest.raises(UsageError, match="without a size"):
+        gradient_source("none", rank=1, ranks=4, seed=1, dtype=dtype, size_bytes=None)
+
+
 def test_drawn_integers_use_the_range_and_their_sum_cannot_overflow() -> None:
     ranks = 7
     values = [_drawn(rank, "int32", ranks=ranks).layers(0)[0] for rank in range(ranks)]

@@ -47,6 +47,15 @@ def test_a_broadcast_is_the_roots() -> None:
     assert verify("broadcast", INPUTS, INPUTS[1].copy(), 0, 2)[0] == 999
 
 
+def test_ranks_with_the_same_bits_are_found_alike_and_others_by_themselves() -> None:
+    """Bits tell, not values: of two zeros the negative one is looked at for itself, and is right too."""
+    inputs = [np.array([1.0, -1.0], np.float32), np.array([-1.0, 3.0], np.float32)]
+    right, negative = np.array([0.0, 2.0], np.float32), np.array([-0.0, 2.0], np.float32)
+    wrong = np.array([0.0, 3.0], np.float32)
+    found = verify_all("allreduce", inputs, dict(enumerate([right, wrong, wrong.copy(), negative, right])), root=0)
+    assert found == {0: (0, 0.0), 1: (1, 0.25), 2: (1, 0.25), 3: (0, 0.0), 4: (0, 0.0)}
+
+
 @pytest.mark.parametrize("collective", ["allreduce", "broadcast", "all-gather", "reduce-scatter", "all-to-all"])
 def test_all_ranks_together_are_checked_as_each_by_itself(collective: str) -> None:
     inputs = [np.arange(200, dtype=np.float32) * rank for rank in range(1, 4)]

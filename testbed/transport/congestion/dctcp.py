@@ -64,8 +64,7 @@ class Dctcp(Indifferent):
 
     def _cut(self, share: float) -> None:
         self._recovery = int(self._window)
-        self._window *= 1 - share
-        self._threshold = max(float(self._least), self._window)
+        self._window = self._threshold = max(float(self._least), self._window * (1 - share))
 
     def _clamp(self) -> None:
         floor = 1 if self._window < self._threshold else self._least

@@ -1,10 +1,11 @@
 """The native core as Python sees it: the fabric, and the packet helpers of the wire format and of the worker.
 
 IPv4 addresses are integers in host order (`int(ipaddress.IPv4Address("10.0.0.1"))`), as are ports. Times are integer
-nanoseconds of CLOCK_MONOTONIC and are *real* time: callers multiply model time by the dilation.
+nanoseconds of CLOCK_MONOTONIC and are *real* time: callers multiply model time by the dilation. Under a virtual clock
+they are that clock's, from 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, final
 
 Buffer = bytes | bytearray | memoryview
@@ -80,9 +81,9 @@ def roce_decode(
     one destination queue pair within one message, all payloads of equal size but the last, which may be shorter.
     `payload` is a view into `data`, which is compacted in place (so it must be writable, and read before the next
     receive). segment_bytes 0 (or >= len(data)): the datagram is a single wire packet. opcodes: 256 entries; entry i
-    tells of BTH opcode i: bits 0-6 its header bytes, BTH included (0: unknown, malformed); bit 7 set if such a packet
-    begins a message. The IP identification is not known here, so each packet may have that of any place in a
-    super-packet (0 to MAX_SEGMENTS - 1).
+    tells of BTH opcode i: bits 0-5 its header bytes, BTH included (0: unknown, malformed); bit 7 set if such a packet
+    begins a message; bit 6, which is for `Fabric.open_socket`, if it neither begins nor ends one. The IP identification is not
+    known here, so each packet may have that of any place in a super-packet (0 to MAX_SEGMENTS - 1).
     """
 
 # --- sockets ----------------------------------------------------------------------------------------------------------
@@ -119,6 +120,9 @@ def ppoll(fds: Sequence[tuple[int, int]], timeout_ns: int | None) -> list[tuple[
 def set_timer_slack(slack_ns: int) -> None:
     """PR_SET_TIMERSLACK of the calling thread (the default of 50 us is added to every wait)."""
 
+Run = tuple[int, int, int, int, tuple[bytes, ...], memoryview, int]
+"""What came to a socket of a fabric: (source_ip, source_port, tos, segment_bytes, headers, payload, corrupt)."""
+
 # --- fabric -----------------------------------------------------------------------------------------------------------
 
 def open_tap(name: str, virtio: bool, segmentation: bool) -> tuple[int, bool]:
@@ -151,7 +155,8 @@ class Fabric:
     """Ports, native P4 switches and directed links under one event queue.
 
     Under the monotonic clock: `run` may be in one thread (it holds no GIL) while another calls the other methods; they
-    are carried out by the running loop between two batches of packets. Under a virtual clock: `advance`, never `run`.
+    are carried out by the running loop between two batches of packets. Under a virtual clock: `advance`, or `play` if
+    there are sockets or functions to be called; never `run`.
     """
 
     def __init__(self, seed: int, *, virtual: bool = False) -> None: ...
@@ -354,6 +359,86 @@ class Fabric:
 
     def advance(self, until_ns: int) -> None:
         """Let the virtual clock go to an instant, and all happen that is due by then. Not while running."""
+
+    # Sockets of hosts at memory ports, under a virtual clock. `play` keeps the interpreter's lock, and calls turns and
+    # functions between two events; these may call any other method but `play` and `advance`.
+
+    def open_socket(
+        self,
+        port: int,
+        udp_port: int,
+        turn: Callable[[int, list[Run]], object],
+        *,
+        framing: Literal["roce", "plain"],
+        opcodes: bytes = b"",
+    ) -> int:
+        """Open a UDP socket at a memory port with a link and addresses; returns its number.
+
+        `turn(now_ns, runs)` is called when something came that is to be told at once, or when the alarm rings; it gets
+        all that came since the last turn, in order. "roce": payloads travel by reference, and are told of as what they
+        are *then* in the sender's memory; a packet that comes cut, flipped or malformed is a run with `corrupt` 1 and
+        nothing else. With `opcodes` (as `roce_decode` takes them) what a go-back-N receiver only keeps waits for the
+        next turn: packets that are neither first nor last of their message, in sequence, not asking for an
+        acknowledgement, not CE, with the ToS of the one before. Packets whose payloads lie end to end in the run that
+        they were sent in are one run again. Without `opcodes` each packet is told at its instant, with its BTH alone as
+        header. "plain": the UDP payload is real bytes; `headers` is (), and each packet is told at its instant.
+
+        Raises ValueError if the UDP port is taken, or the port has no link or no addresses (`set_address`).
+        """
+
+    def send_run(
+        self,
+        socket: int,
+        target_ip: int,
+        source_port: int,
+        tos: int,
+        headers: Sequence[bytes],
+        payload: Buffer,
+        segment_bytes: int,
+        /,
+    ) -> int:
+        """Hand a run to the host's NIC now; returns when the NIC will have serialised all that it was handed.
+
+        That is if nothing pauses it. Header i goes before the i-th segment of the payload (an empty payload is one
+        packet, or in segments of 0 any number); "roce" adds padding and ICRC, and PadCnt is the caller's. To the
+        socket's UDP port at the host that has the address; DF, TTL 64, no UDP checksum, IP identification = index in
+        the run. The memory of a "roce" payload is kept, and must stay as it is, until its packets are gone. Raises
+        ValueError if nobody has the address, or headers and payload do not fit; MemoryError.
+        """
+
+    def alarm(self, socket: int, at_ns: int | None, *, free: bool = False) -> None:
+        """Give the socket a turn at an instant, in place of the one asked for before; None: no more.
+
+        free: as soon after it as the NIC has nothing waiting and nothing being serialised. It rings once.
+        """
+
+    def sink(self, port: int, first_udp_port: int, last_udp_port: int) -> None:
+        """Have what comes to these UDP ports of a memory port end there, counted and never told."""
+
+    def sink_counts(self, port: int) -> tuple[int, int]:
+        """(packets, frame bytes) that ended at a port's sinks."""
+
+    def set_host_cost(self, port: int, per_packet_ns: float, per_byte_ns: float) -> None:
+        """What the host's processor needs for each packet of its sockets, and for each byte of its frame.
+
+        It serves one packet at a time, those that came and those that are sent, in order: what came is told, and what
+        is sent gets to the NIC, at the end of that. Costs are rounded to picoseconds.
+        """
+
+    def call_at(self, at_ns: int, function: Callable[[int], object]) -> None:
+        """Call `function(now_ns)` at an instant, after what was scheduled for it before. ValueError: it is over."""
+
+    def play(self, until_ns: int, /) -> int:
+        """Let all happen that is due by an instant, or until `stop_playing`; returns the clock's time then.
+
+        What a turn or a function raises ends it, as KeyboardInterrupt does, and is raised; it may be played on.
+        """
+
+    def stop_playing(self) -> None:
+        """Make `play` return when the turn or function that calls this is over."""
+
+    def statistics(self) -> dict[str, int]:
+        """events fired by `play`, hops (packets that links delivered), packets now, most_packets at once."""
 
     def run(self) -> None:
         """Move packets until `stop`. Raises OSError if the event loop itself fails.

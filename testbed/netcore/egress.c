@@ -154,6 +154,8 @@ void egress_serve(struct egress *egress, int64_t now_ns)
         link_await(link, egress->leave);
     if (egress->backlog & egress->paused)
         await_resume(egress);
+    else if (egress->drained && !egress->backlog)
+        egress->drained(egress, now_ns);
 }
 
 /* Whether a packet of a priority would be served at once. */
@@ -265,6 +267,8 @@ static void on_cut(struct link_source *source, int64_t at_ns)
     while (egress->backlog)
         link_drop_down(egress->link, take(egress, (unsigned)__builtin_ctz(egress->backlog), at_ns));
     egress->serving = false; /* pauses stay: who asked for them says anew what holds when the cable is mended */
+    if (egress->drained)
+        egress->drained(egress, at_ns);
 }
 
 static void on_mended(struct link_source *source, int64_t at_ns)

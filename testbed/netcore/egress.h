@@ -38,6 +38,7 @@ struct egress {
     void *owner;
     struct buffer *buffer; /* of the switch; NULL: none */
     struct capture **capture; /* of what the link takes, which may be NULL at any time; NULL: it never is looked at */
+    void (*drained)(struct egress *egress, int64_t now_ns); /* what waited was served, or dropped; NULL: nobody cares */
     struct pfc *pfc;       /* what is asked of the other end; NULL: nothing ever is */
     struct egress_queue queues[PACKET_PRIORITIES];
     uint8_t backlog; /* a bit for each priority that has packets waiting */

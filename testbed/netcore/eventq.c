@@ -189,7 +189,8 @@ int64_t eventq_wake_ns(const struct eventq *queue)
 size_t eventq_run(struct eventq *queue, int64_t until_ns, size_t limit)
 {
     size_t fired = 0;
-    for (; fired < limit; fired++) {
+    queue->yields = false;
+    for (; fired < limit && !queue->yields; fired++) {
         struct eventq_heap *outward = &queue->outward, *inward = &queue->inward;
         struct eventq_heap *heap = before(first_of(outward), first_of(inward)) ? outward : inward;
         struct eventq_entry next = *first_of(heap);

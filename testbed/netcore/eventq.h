@@ -43,6 +43,7 @@ struct eventq {
     struct eventq_heap inward;
     size_t attached;
     uint64_t scheduled;
+    bool yields; /* the run that fires is to end after the present event */
 };
 
 void eventq_init(struct eventq *queue);
@@ -63,7 +64,13 @@ int64_t eventq_next_ns(const struct eventq *queue);
 /* The earliest instant at which something is due that shows outside, or EVENTQ_NEVER. */
 int64_t eventq_wake_ns(const struct eventq *queue);
 
-/* Fire what is due at or before `until_ns`, at most `limit` events; returns how many. */
+/* Fire what is due at or before `until_ns`, at most `limit` events, or until one of them yields; returns how many. */
 size_t eventq_run(struct eventq *queue, int64_t until_ns, size_t limit);
+
+/* Have the run that fires the present event end after it. */
+static inline void eventq_yield(struct eventq *queue)
+{
+    queue->yields = true;
+}
 
 #endif

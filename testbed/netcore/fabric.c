@@ -22,6 +22,7 @@ struct fabric *fabric_new(uint64_t seed, bool is_virtual)
     fabric->is_virtual = is_virtual;
     fabric->rest_ns = EVENTQ_NEVER;
     eventq_init(&fabric->events);
+    fabric->due.events = &fabric->events;
     packet_pool_init(&fabric->pool, &fabric->events);
     bool transits = transit_init(&fabric->transit);
     pthread_mutex_init(&fabric->lock, NULL);
@@ -47,6 +48,7 @@ void fabric_destroy(struct fabric *fabric)
 {
     for (size_t i = 0; i < fabric->port_count; i++) {
         port_destroy(&fabric->ports[i]->port);
+        stack_free(fabric->ports[i]->stack);
         free(fabric->ports[i]);
     }
     for (size_t i = 0; i < fabric->link_count; i++)
@@ -61,6 +63,7 @@ void fabric_destroy(struct fabric *fabric)
     free(fabric->switches);
     free(fabric->kept);
     free(fabric->job.hosts);
+    addresses_free(&fabric->addresses);
     packet_pool_destroy(&fabric->pool);
     transit_destroy(&fabric->transit);
     eventq_destroy(&fabric->events);
@@ -175,13 +178,16 @@ static bool strays(const struct fabric_port *port, struct packet *packet)
            (layout->network && load32(packet->frame + layout->network + IPV4_TARGET_AT) != port->ip);
 }
 
-/* Count a packet that a host gets and has no use for: its stack drops what is not for it, its transport what was cut. */
-static void count_useless(const struct fabric_port *port, struct packet *packet)
+/* Count a packet that a host gets and has no use for: its stack drops what is not for it, its transport what was cut.
+ * Returns whether it is not for it. */
+static bool count_useless(const struct fabric_port *port, struct packet *packet)
 {
-    if (strays(port, packet))
+    bool strayed = strays(port, packet);
+    if (strayed)
         LINK_COUNT(packet->link, packet->flags, strayed, 1);
     else if (packet->flags & PACKET_SHORT)
         LINK_COUNT(packet->link, packet->flags, shortened, 1);
+    return strayed;
 }
 
 static void deliver_to_device(void *receiver, struct packet *packet)
@@ -219,7 +225,13 @@ static void deliver_to_memory(void *receiver, struct packet *packet)
         split_capture(port->port.capture, packet, packet->due_ns, CAPTURE_INBOUND);
     if (obey(port, packet))
         return;
-    count_useless(port, packet);
+    bool strayed = count_useless(port, packet);
+    if (port->stack && strayed) {
+        packet_free(&port->fabric->pool, packet);
+        return;
+    }
+    if (port->stack && stack_receive(port->stack, packet))
+        return;
     uint64_t at_ns = (uint64_t)packet->due_ns;
     struct packet *filled = split_fill(&port->fabric->pool, packet, SPLIT_ALL);
     packet = filled ? filled : packet;
@@ -326,6 +338,11 @@ static void classify(const struct fabric_job *job, struct packet *packet)
     unsigned number = job->host_count ? job_of(job, load32(packet->frame + layout->network + 12)) : 0;
     if (number < LINK_JOBS)
         packet->flags |= (uint16_t)(PACKET_JOB + number * PACKET_JOB_FIRST);
+}
+
+void fabric_classify(const struct fabric *fabric, struct packet *packet)
+{
+    classify(&fabric->job, packet);
 }
 
 /* A packet that a host sends, into its NIC. */
@@ -620,7 +637,8 @@ int64_t fabric_now_ns(const struct fabric *fabric)
 int64_t fabric_catch_up(struct fabric *fabric)
 {
     int64_t now_ns = fabric_now_ns(fabric);
-    eventq_run(&fabric->events, now_ns, SIZE_MAX);
+    if (!fabric->playing) /* else it is between two events, of which the next may be at this instant too */
+        eventq_run(&fabric->events, now_ns, SIZE_MAX);
     return now_ns;
 }
 
@@ -637,16 +655,54 @@ struct packet *fabric_packet(struct fabric *fabric, const uint8_t *frame, size_t
     return packet;
 }
 
-void fabric_send(struct fabric_port *port, struct packet *packet)
+void fabric_emit(struct fabric_port *port, struct packet *packet, int64_t now_ns)
 {
-    int64_t now_ns = fabric_catch_up(port->fabric);
     if (port->port.capture)
         split_capture(port->port.capture, packet, now_ns, CAPTURE_OUTBOUND);
     host_sends(port, packet, now_ns);
+}
+
+void fabric_send(struct fabric_port *port, struct packet *packet)
+{
+    fabric_emit(port, packet, fabric_catch_up(port->fabric));
 }
 
 void fabric_advance(struct fabric *fabric, int64_t until_ns)
 {
     eventq_run(&fabric->events, until_ns, SIZE_MAX);
     fabric->virtual_ns = until_ns;
+}
+
+/* Call what is due; false: something failed. */
+static bool call_due(struct fabric *fabric)
+{
+    for (struct due *due; !fabric->ends_playing && (due = due_take(&fabric->due));)
+        if (!due->serve(due, fabric->virtual_ns))
+            return false;
+    return true;
+}
+
+bool fabric_play(struct fabric *fabric, int64_t until_ns, bool (*interrupted)(void))
+{
+    bool well = true;
+    fabric->playing = true;
+    fabric->ends_playing = false;
+    for (;;) {
+        well = call_due(fabric);
+        if (!well || fabric->ends_playing)
+            break;
+        size_t fired = eventq_run(&fabric->events, until_ns, FABRIC_PLAY_EVENTS);
+        fabric->fired += fired;
+        if (fabric->due.first) {
+            fabric->virtual_ns = fabric->due.at_ns;
+        } else if (fired < FABRIC_PLAY_EVENTS) {
+            fabric->virtual_ns = until_ns;
+            break;
+        } else if (interrupted()) {
+            well = false;
+            break;
+        }
+    }
+    fabric->playing = false;
+    return well;
 }

@@ -7,8 +7,10 @@
 #ifndef NETCORE_FABRIC_H
 #define NETCORE_FABRIC_H
 
+#include "addresses.h"
 #include "link.h"
 #include "port.h"
+#include "stack.h"
 #include "switch.h"
 #include "transit.h"
 
@@ -23,6 +25,7 @@
 #define FABRIC_SPIN_PART 8      /* of the time that the loop slept: what it may spin; who is busy never does */
 #define FABRIC_SPIN_MOST_NS 1000000 /* of it that may be saved up */
 #define FABRIC_HOLD_LIMIT_S 5   /* the loop comes to rest in a thousandth of it, unless it is stuck */
+#define FABRIC_PLAY_EVENTS (1 << 18) /* fired before it is looked whether somebody interrupts */
 #define FABRIC_NIC_BYTES (UINT64_C(4) << 20) /* queue of a host's NIC above which its TAP is read no more */
 
 struct fabric;
@@ -41,6 +44,7 @@ struct fabric_port {
     uint32_t switch_number; /* of the Open vSwitch bridge that a device belongs to, where it is no host's */
     struct switch_port at;  /* of FABRIC_SWITCH */
     struct egress egress;   /* of FABRIC_SWITCH, and a host's NIC */
+    struct stack *stack;    /* of FABRIC_MEMORY; NULL: nothing is above its NIC */
     bool paused;
     bool kept; /* has packets to be flushed */
     struct link *out; /* NULL: nothing is read */
@@ -77,10 +81,15 @@ struct fabric {
     size_t link_count;
     struct p4_switch **switches;
     size_t switch_count;
+    struct addresses addresses; /* of hosts */
     struct records taken; /* frames that came out at memory ports */
     bool nic_by_dscp; /* NICs queue by DSCP */
     bool is_virtual;
     int64_t virtual_ns;
+    struct due_list due;  /* to be called between two events */
+    uint64_t fired;       /* events, by fabric_play */
+    bool playing, ends_playing;
+    bool refers; /* packets may refer to memory that is not the fabric's */
     struct fabric_port **kept; /* room for all ports */
     size_t kept_count;
     size_t paused_count;
@@ -141,6 +150,17 @@ void fabric_send(struct fabric_port *port, struct packet *packet);
 
 /* Let a virtual clock go to an instant, and all happen that is due by then. */
 void fabric_advance(struct fabric *fabric, int64_t until_ns);
+
+/* The same, but what comes due is called between two events, at whose instant the clock stands then, until `ends_playing` is
+ * set or one of them fails: false, as when `interrupted`, which is asked now and then, tells so. What is called may hand in
+ * packets and call anything else of the fabric. */
+bool fabric_play(struct fabric *fabric, int64_t until_ns, bool (*interrupted)(void));
+
+/* Note on a packet whose layout is known of which job it is. */
+void fabric_classify(const struct fabric *fabric, struct packet *packet);
+
+/* Have a host send a packet, now. */
+void fabric_emit(struct fabric_port *port, struct packet *packet, int64_t now_ns);
 
 /* Move packets until `fabric_stop`, under the monotonic clock; 0 or an errno, ETIMEDOUT: a thread held the fabric for more
  * than FABRIC_HOLD_LIMIT_S, and holds it no more. */

@@ -8,9 +8,13 @@
 bool fabric_type_call(struct fabric *fabric, void (*function)(struct fabric *fabric, void *argument), void *argument)
 {
     bool done;
-    Py_BEGIN_ALLOW_THREADS
-    done = fabric_call(fabric, function, argument);
-    Py_END_ALLOW_THREADS
+    if (fabric->refers) { /* what is done may drop references to objects of Python's */
+        done = fabric_call(fabric, function, argument);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        done = fabric_call(fabric, function, argument);
+        Py_END_ALLOW_THREADS
+    }
     if (!done)
         PyErr_Format(PyExc_RuntimeError, "for %d s another thread held the fabric or its loop was stuck", FABRIC_HOLD_LIMIT_S);
     return done;
@@ -31,13 +35,40 @@ static PyObject *fabric_create(PyTypeObject *type, PyObject *args, PyObject *key
     return (PyObject *)self;
 }
 
+static int fabric_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct fabric_object *object = (struct fabric_object *)self;
+    Py_VISIT(Py_TYPE(self));
+    int result = sockets_traverse(object, visit, arg);
+    return result ? result : calls_traverse(object, visit, arg);
+}
+
+static int fabric_clear(PyObject *self)
+{
+    sockets_clear((struct fabric_object *)self);
+    calls_clear((struct fabric_object *)self);
+    return 0;
+}
+
 static void fabric_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    if (fabric_of(self))
+    PyObject_GC_UnTrack(self);
+    fabric_clear(self);
+    if (fabric_of(self)) {
+        sockets_free((struct fabric_object *)self);
+        calls_free((struct fabric_object *)self);
         fabric_destroy(fabric_of(self));
+    }
     type->tp_free(self);
     Py_DECREF(type);
+}
+
+bool fabric_type_virtual(PyObject *self)
+{
+    if (!fabric_of(self)->is_virtual)
+        PyErr_Format(PyExc_RuntimeError, "only a fabric under a virtual clock has this");
+    return fabric_of(self)->is_virtual;
 }
 
 struct fabric_port *fabric_type_port(struct fabric *fabric, Py_ssize_t index)
@@ -77,16 +108,17 @@ struct addressing {
     struct fabric_port *port;
     const uint8_t *mac;
     unsigned int ip;
+    bool done;
 };
 
 static void apply_address(struct fabric *fabric, void *argument)
 {
-    const struct addressing *addressing = argument;
+    struct addressing *addressing = argument;
     struct fabric_port *port = addressing->port;
-    (void)fabric;
     memcpy(port->mac, addressing->mac, sizeof port->mac);
     port->ip = addressing->ip;
     port->addressed = true;
+    addressing->done = addresses_add(&fabric->addresses, port);
 }
 
 static PyObject *set_address(PyObject *self, PyObject *args, PyObject *keywords)
@@ -101,7 +133,9 @@ static PyObject *set_address(PyObject *self, PyObject *args, PyObject *keywords)
         return NULL;
     if (!addressing.port->host || length != sizeof addressing.port->mac)
         return PyErr_Format(PyExc_ValueError, "a host's port has a MAC address of %zu bytes", sizeof addressing.port->mac);
-    return fabric_type_call(fabric_of(self), apply_address, &addressing) ? Py_NewRef(Py_None) : NULL;
+    if (!fabric_type_call(fabric_of(self), apply_address, &addressing))
+        return NULL;
+    return addressing.done ? Py_NewRef(Py_None) : PyErr_NoMemory();
 }
 
 static PyObject *add_link(PyObject *self, PyObject *args, PyObject *keywords)
@@ -596,6 +630,16 @@ static PyMethodDef methods[] = {
     {"set_depth", KEYWORDS(py_set_depth), NULL},
     {"switch_counters", py_switch_counters, METH_VARARGS, NULL},
     {"advance", py_advance, METH_O, NULL},
+    {"open_socket", KEYWORDS(py_open_socket), NULL},
+    {"send_run", (PyCFunction)(void (*)(void))py_send_run, METH_FASTCALL, NULL},
+    {"alarm", (PyCFunction)(void (*)(void))py_alarm, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"sink", KEYWORDS(py_sink), NULL},
+    {"sink_counts", py_sink_counts, METH_O, NULL},
+    {"set_host_cost", KEYWORDS(py_set_host_cost), NULL},
+    {"call_at", KEYWORDS(py_call_at), NULL},
+    {"play", py_play, METH_O, NULL},
+    {"stop_playing", py_stop_playing, METH_NOARGS, NULL},
+    {"statistics", py_statistics, METH_NOARGS, NULL},
     {"run", run, METH_NOARGS, NULL},
     {"stop", stop, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
@@ -604,6 +648,8 @@ static PyMethodDef methods[] = {
 static PyType_Slot slots[] = {
     {Py_tp_new, fabric_create},
     {Py_tp_dealloc, fabric_dealloc},
+    {Py_tp_traverse, fabric_traverse},
+    {Py_tp_clear, fabric_clear},
     {Py_tp_methods, methods},
     {0, NULL},
 };
@@ -611,6 +657,6 @@ static PyType_Slot slots[] = {
 PyType_Spec fabric_type_spec = {
     .name = "testbed.netcore._core.Fabric",
     .basicsize = sizeof(struct fabric_object),
-    .flags = Py_TPFLAGS_DEFAULT,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };

@@ -6,9 +6,26 @@
 
 #include "fabric.h"
 
+/* A socket and what has its turn. */
+struct socket_object {
+    struct socket socket;
+    PyObject *turn;
+    struct fabric_object *owner;
+};
+
+struct sent;
+struct call;
+
 struct fabric_object {
     PyObject_HEAD
     struct fabric *fabric;
+    struct socket_object **sockets; /* by number */
+    size_t socket_count;
+    struct sent *sent;     /* runs to which packets refer */
+    struct sent *released; /* to which none does any more, and whose references are to be dropped between two events */
+    struct sent *spare_sent;
+    struct call *calls;    /* that are scheduled */
+    struct call *spare_calls;
 };
 
 static inline struct fabric *fabric_of(PyObject *self)
@@ -49,5 +66,33 @@ PyObject *py_messages(PyObject *self, PyObject *argument);
 PyObject *py_set_depth(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_switch_counters(PyObject *self, PyObject *args);
 PyObject *py_advance(PyObject *self, PyObject *argument);
+
+/* Methods that are about sockets. */
+PyObject *py_open_socket(PyObject *self, PyObject *args, PyObject *keywords);
+PyObject *py_send_run(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *py_alarm(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
+PyObject *py_sink(PyObject *self, PyObject *args, PyObject *keywords);
+PyObject *py_sink_counts(PyObject *self, PyObject *argument);
+PyObject *py_set_host_cost(PyObject *self, PyObject *args, PyObject *keywords);
+
+/* Methods that are about playing. */
+PyObject *py_call_at(PyObject *self, PyObject *args, PyObject *keywords);
+PyObject *py_play(PyObject *self, PyObject *argument);
+PyObject *py_stop_playing(PyObject *self, PyObject *unused);
+PyObject *py_statistics(PyObject *self, PyObject *unused);
+
+/* False: an exception tells that the fabric's clock is no virtual one. */
+bool fabric_type_virtual(PyObject *self);
+
+/* Drop the references of runs that nobody refers to, between two events. */
+void sockets_settle(struct fabric_object *self);
+
+/* For the collector of cycles, and the end. */
+int sockets_traverse(struct fabric_object *self, visitproc visit, void *arg);
+void sockets_clear(struct fabric_object *self);
+void sockets_free(struct fabric_object *self); /* after the fabric */
+int calls_traverse(struct fabric_object *self, visitproc visit, void *arg);
+void calls_clear(struct fabric_object *self);
+void calls_free(struct fabric_object *self);
 
 #endif

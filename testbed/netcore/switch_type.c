@@ -324,9 +324,13 @@ PyObject *py_hold(PyObject *self, PyObject *unused)
 {
     int error;
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS
-    error = fabric_hold(fabric_of(self));
-    Py_END_ALLOW_THREADS
+    if (fabric_of(self)->refers) {
+        error = fabric_hold(fabric_of(self));
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        error = fabric_hold(fabric_of(self));
+        Py_END_ALLOW_THREADS
+    }
     if (error == EDEADLK)
         return PyErr_Format(PyExc_RuntimeError, "this thread holds the fabric already");
     if (error)
@@ -446,6 +450,8 @@ PyObject *py_advance(PyObject *self, PyObject *argument)
 {
     struct advancing advancing = {.until_ns = PyLong_AsLongLong(argument)};
     bool is_virtual = fabric_of(self)->is_virtual;
+    if (fabric_of(self)->refers || fabric_of(self)->playing)
+        return PyErr_Format(PyExc_RuntimeError, "a fabric that has sockets, or is played, is not advanced");
     if (PyErr_Occurred() || (is_virtual && !fabric_type_call(fabric_of(self), apply_advance, &advancing)))
         return NULL;
     if (!is_virtual || advancing.held)

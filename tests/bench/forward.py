@@ -25,7 +25,7 @@ from testbed.resources import shared_folder
 
 CORE = Path(__file__).parents[2] / "testbed" / "netcore"
 OPTIMISED = ("-O3", "-fvisibility=hidden", "-fno-tree-slp-vectorize")
-BINDING = {"module.c", "fabric_type.c", "switch_type.c"}
+BINDING = {"module.c", *(path.name for path in CORE.glob("*_type.c"))}
 ROUTES, MEMBERS, FLOWS = 1024, 8, 1024
 REPEATS = 3
 

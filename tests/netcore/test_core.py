@@ -8,7 +8,7 @@ import pytest
 
 SOURCES = [Path(__file__).with_name("core_test.c"), Path(__file__).with_name("traffic_test.c")]
 CORE = Path(__file__).parents[2] / "testbed" / "netcore"
-BINDING = {"module.c", "fabric_type.c", "switch_type.c"}
+BINDING = {"module.c", *(path.name for path in CORE.glob("*_type.c"))}
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fno-omit-frame-pointer"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 TESTS = [

@@ -1,0 +1,596 @@
+/* Methods of the Python type Fabric about sockets under a virtual clock. What they do is told in __init__.pyi. */
+#include "fabric_type.h"
+
+#include "icrc.h"
+#include "roce.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HEADERS_BYTES (ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES)
+#define DONT_FRAGMENT 0x4000
+#define TTL 64
+
+/* A run that was sent: what its packets refer to. */
+struct sent {
+    struct payload payload;
+    struct sent *next, *before;
+    struct fabric_object *owner;
+    PyObject *headers; /* tuple of bytes */
+    PyObject *view;    /* memoryview of the payload; NULL: nobody asked for it */
+    Py_buffer bytes;
+};
+
+static void put_in(struct sent **list, struct sent *sent)
+{
+    sent->next = *list;
+    sent->before = NULL;
+    if (sent->next)
+        sent->next->before = sent;
+    *list = sent;
+}
+
+static void take_out(struct sent **list, struct sent *sent)
+{
+    if (sent->before)
+        sent->before->next = sent->next;
+    else
+        *list = sent->next;
+    if (sent->next)
+        sent->next->before = sent->before;
+}
+
+/* No packet refers to a run any more. What dropping its references brings about is not to happen within an event. */
+static void on_release(struct payload *payload)
+{
+    struct sent *sent = CONTAINER_OF(payload, struct sent, payload);
+    take_out(&sent->owner->sent, sent);
+    put_in(&sent->owner->released, sent);
+}
+
+static void drop_references(struct sent *sent)
+{
+    Py_CLEAR(sent->headers);
+    Py_CLEAR(sent->view);
+    PyBuffer_Release(&sent->bytes);
+}
+
+void sockets_settle(struct fabric_object *self)
+{
+    for (struct sent *sent; (sent = self->released);) {
+        take_out(&self->released, sent);
+        drop_references(sent);
+        put_in(&self->spare_sent, sent);
+    }
+}
+
+/* Whether a memoryview is one of single bytes. */
+static bool is_flat(PyObject *view)
+{
+    const Py_buffer *of = PyMemoryView_GET_BUFFER(view);
+    return of->itemsize == 1 && of->ndim == 1;
+}
+
+static struct sent *new_sent(struct fabric_object *self, PyObject *headers, PyObject *payload)
+{
+    struct sent *sent = self->spare_sent;
+    if (sent)
+        take_out(&self->spare_sent, sent);
+    else if (!(sent = calloc(1, sizeof *sent))) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    sent->owner = self;
+    sent->payload = (struct payload){1, on_release}; /* the caller's */
+    if (PyObject_GetBuffer(payload, &sent->bytes, PyBUF_SIMPLE) != 0) {
+        put_in(&self->spare_sent, sent);
+        return NULL;
+    }
+    sent->headers = Py_NewRef(headers);
+    sent->view = PyMemoryView_Check(payload) && is_flat(payload) ? Py_NewRef(payload) : NULL;
+    put_in(&self->sent, sent);
+    return sent;
+}
+
+/* --- telling ------------------------------------------------------------------------------------------------------- */
+
+/* The number that a packet has in the run that it was sent in, if it has the same header still; else -1. */
+static Py_ssize_t number_of(const struct sent *sent, const struct packet *packet, const struct roce_frame *at)
+{
+    Py_ssize_t number = load16(packet->frame + packet->layout.network + 4);
+    if (number >= PyTuple_GET_SIZE(sent->headers))
+        return -1;
+    PyObject *header = PyTuple_GET_ITEM(sent->headers, number);
+    bool same = (size_t)PyBytes_GET_SIZE(header) == at->header_bytes &&
+                memcmp(PyBytes_AS_STRING(header), packet->frame + at->header_at, at->header_bytes) == 0;
+    return same ? number : -1;
+}
+
+/* The headers of a run, by reference where all are as they were sent, in their order from number `*first` on. */
+static PyObject *headers_of(const struct socket *socket, const struct arrived *run, const struct sent *sent)
+{
+    Py_ssize_t first = -1, count = 0;
+    struct roce_frame at;
+    for (struct packet *packet = run->packets.first; sent && packet; packet = packet->next, count++) {
+        Py_ssize_t number = socket_read_roce(socket, packet, &at) ? number_of(sent, packet, &at) : -1;
+        first = count ? first : number;
+        if (number < 0 || number != first + count)
+            break;
+    }
+    if (count == run->count)
+        return PyTuple_GetSlice(sent->headers, first, first + count);
+    PyObject *headers = PyTuple_New(run->count);
+    count = 0;
+    for (struct packet *packet = run->packets.first; headers && packet; packet = packet->next) {
+        bool whole = socket_read_roce(socket, packet, &at);
+        const char *header = (const char *)packet->frame + at.header_at;
+        PyObject *bytes = whole ? PyBytes_FromStringAndSize(header, at.header_bytes) : NULL;
+        if (!bytes)
+            Py_CLEAR(headers);
+        else
+            PyTuple_SET_ITEM(headers, count++, bytes);
+    }
+    return headers;
+}
+
+static PyObject *view_of_copy(const uint8_t *bytes, Py_ssize_t length)
+{
+    PyObject *copy = PyBytes_FromStringAndSize((const char *)bytes, length);
+    PyObject *view = copy ? PyMemoryView_FromObject(copy) : NULL;
+    Py_XDECREF(copy);
+    return view;
+}
+
+/* A view of an object's memory as single bytes. */
+static PyObject *flat_view(PyObject *object)
+{
+    PyObject *view = PyMemoryView_FromObject(object);
+    if (!view || is_flat(view))
+        return view;
+    PyObject *flat = PyObject_CallMethod(view, "cast", "s", "B");
+    Py_DECREF(view);
+    return flat;
+}
+
+/* A part of the memory that a run was sent from. */
+static PyObject *view_of(struct sent *sent, Py_ssize_t from, Py_ssize_t length)
+{
+    if (!sent->view && !(sent->view = flat_view(sent->bytes.obj)))
+        return NULL;
+    if (from == 0 && length == sent->bytes.len)
+        return Py_NewRef(sent->view);
+    return PySequence_GetSlice(sent->view, from, from + length);
+}
+
+static PyObject *told(const struct socket *socket, const struct arrived *run)
+{
+    struct packet *packet = run->packets.first;
+    const struct frame_layout *layout = packet_layout(packet);
+    const uint8_t *ip = packet->frame + layout->network;
+    struct sent *sent = packet->flags & PACKET_SPLIT ? CONTAINER_OF(packet->payload, struct sent, payload) : NULL;
+    PyObject *headers = NULL, *payload = NULL;
+    struct roce_frame at;
+    if (run->corrupt || !socket->roce) {
+        headers = PyTuple_New(0);
+        payload = run->corrupt ? view_of_copy(NULL, 0) : view_of_copy(packet->frame + layout->payload, run->segment_bytes);
+    } else {
+        headers = headers_of(socket, run, sent);
+        Py_ssize_t bytes = (Py_ssize_t)(run->count - 1) * run->segment_bytes + run->last_bytes;
+        if (sent)
+            payload = view_of(sent, bytes ? run->payload - (const uint8_t *)sent->bytes.buf : 0, bytes);
+        else if (socket_read_roce(socket, packet, &at))
+            payload = view_of_copy(packet->frame + at.header_at + at.header_bytes, bytes);
+    }
+    PyObject *items[] = {
+        PyLong_FromUnsignedLong(load32(ip + 12)),
+        PyLong_FromLong(load16(packet->frame + layout->transport)),
+        PyLong_FromLong(ip[1]),
+        PyLong_FromUnsignedLong(run->segment_bytes),
+        headers,
+        payload,
+        PyLong_FromLong(run->corrupt),
+    };
+    bool well = true;
+    for (size_t i = 0; i < sizeof items / sizeof *items; i++)
+        well = well && items[i];
+    PyObject *tuple = well ? PyTuple_New(sizeof items / sizeof *items) : NULL;
+    for (size_t i = 0; i < sizeof items / sizeof *items; i++)
+        if (tuple)
+            PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, items[i]);
+        else
+            Py_XDECREF(items[i]);
+    return tuple;
+}
+
+static bool serve_socket(struct due *due, int64_t now_ns)
+{
+    struct socket *socket = CONTAINER_OF(due, struct socket, due);
+    struct socket_object *object = CONTAINER_OF(socket, struct socket_object, socket);
+    struct arrived *arrived = socket_take(socket);
+    PyObject *runs = PyList_New(0);
+    for (const struct arrived *run = arrived; runs && run; run = run->next) {
+        PyObject *tuple = told(socket, run);
+        if (!tuple || PyList_Append(runs, tuple) != 0)
+            Py_CLEAR(runs);
+        Py_XDECREF(tuple);
+    }
+    socket_forget(socket, arrived);
+    sockets_settle(object->owner);
+    PyObject *arguments[] = {runs ? PyLong_FromLongLong(now_ns) : NULL, runs}, *result = NULL;
+    if (arguments[0] && runs)
+        result = PyObject_Vectorcall(object->turn, arguments, 2, NULL);
+    Py_XDECREF(arguments[0]);
+    Py_XDECREF(runs);
+    Py_XDECREF(result);
+    return result;
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------------- */
+
+/* The stack of a memory port with a link and an address; NULL: an exception tells that there is none. */
+static struct stack *stack_of(PyObject *self, Py_ssize_t index)
+{
+    struct fabric_port *port = fabric_type_virtual(self) ? fabric_type_port(fabric_of(self), index) : NULL;
+    if (port && (port->kind != FABRIC_MEMORY || !port->out || !port->addressed)) {
+        PyErr_Format(PyExc_ValueError, "port %zd is no memory port with a link and addresses", index);
+        return NULL;
+    }
+    if (port && !port->stack && !(port->stack = stack_new(port)))
+        PyErr_NoMemory();
+    return port ? port->stack : NULL;
+}
+
+static bool is_taken(const struct stack *stack, uint16_t first, uint16_t last)
+{
+    for (const struct socket *socket = stack->sockets; socket; socket = socket->next)
+        if (socket->udp_port >= first && socket->udp_port <= last)
+            return true;
+    for (const struct sink *sink = stack->sinks; sink; sink = sink->next)
+        if (sink->first <= last && sink->last >= first)
+            return true;
+    return false;
+}
+
+/* A new socket in its place; NULL: no memory. */
+static struct socket_object *new_socket(struct fabric_object *self)
+{
+    struct socket_object **sockets = realloc(self->sockets, (self->socket_count + 1) * sizeof *sockets);
+    if (sockets)
+        self->sockets = sockets;
+    struct socket_object *object = calloc(1, sizeof *object);
+    if (!sockets || !object) {
+        free(object);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    object->owner = self;
+    return self->sockets[self->socket_count++] = object;
+}
+
+PyObject *py_open_socket(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"port", "udp_port", "turn", "framing", "opcodes", NULL};
+    struct fabric_object *object = (struct fabric_object *)self;
+    Py_ssize_t index, opcode_count = 0;
+    unsigned short udp_port;
+    PyObject *turn;
+    const char *framing, *opcodes = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "nHO$sy#:open_socket", names, &index, &udp_port, &turn, &framing,
+                                     &opcodes, &opcode_count))
+        return NULL;
+    bool roce = framing && strcmp(framing, "roce") == 0;
+    if (!framing || (!roce && strcmp(framing, "plain") != 0))
+        return PyErr_Format(PyExc_ValueError, "framing is \"roce\" or \"plain\"");
+    if (opcode_count && (!roce || opcode_count != 256))
+        return PyErr_Format(PyExc_ValueError, "opcodes are 256 bytes, of RoCE");
+    struct stack *stack = stack_of(self, index);
+    if (!stack)
+        return NULL;
+    if (is_taken(stack, udp_port, udp_port))
+        return PyErr_Format(PyExc_ValueError, "UDP port %d of port %zd is taken", udp_port, index);
+    struct socket_object *made = new_socket(object);
+    if (!made)
+        return NULL;
+    socket_init(&made->socket, stack, udp_port, roce, opcode_count ? (const uint8_t *)opcodes : NULL);
+    made->socket.due.serve = serve_socket;
+    made->turn = Py_NewRef(turn);
+    made->socket.next = stack->sockets;
+    stack->sockets = &made->socket;
+    object->fabric->refers = true;
+    return PyLong_FromSize_t(object->socket_count - 1);
+}
+
+static struct socket_object *socket_at(PyObject *self, PyObject *number)
+{
+    struct fabric_object *object = (struct fabric_object *)self;
+    Py_ssize_t index = PyLong_AsSsize_t(number);
+    if (index >= 0 && (size_t)index < object->socket_count)
+        return object->sockets[index];
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_IndexError, "there is no socket %zd", index);
+    return NULL;
+}
+
+/* --- sending ------------------------------------------------------------------------------------------------------- */
+
+/* What the packets of a run have in common. */
+struct outgoing {
+    struct fabric *fabric;
+    struct socket *socket;
+    uint8_t headers[HEADERS_BYTES];
+    uint64_t sum; /* of the IPv4 header, without length and identification */
+    uint16_t flags;
+    bool classified;
+};
+
+static bool address(struct outgoing *outgoing, uint32_t target_ip, uint16_t source_port, uint8_t tos)
+{
+    const struct fabric_port *own = outgoing->socket->stack->port;
+    const struct fabric_port *target = addresses_find(&outgoing->fabric->addresses, target_ip);
+    uint8_t *ip = outgoing->headers + ETHERNET_BYTES, *udp = ip + IPV4_BYTES;
+    if (!target) {
+        PyErr_Format(PyExc_ValueError, "no host has the address %u.%u.%u.%u", target_ip >> 24, target_ip >> 16 & 255,
+                     target_ip >> 8 & 255, target_ip & 255);
+        return false;
+    }
+    memset(outgoing->headers, 0, sizeof outgoing->headers);
+    memcpy(outgoing->headers, target->mac, sizeof target->mac);
+    memcpy(outgoing->headers + sizeof target->mac, own->mac, sizeof own->mac);
+    store16(outgoing->headers + 12, ETHERTYPE_IPV4);
+    ip[0] = 0x45;
+    ip[1] = tos;
+    store16(ip + 6, DONT_FRAGMENT);
+    ip[8] = TTL;
+    ip[9] = PROTOCOL_UDP;
+    store32(ip + 12, own->ip);
+    store32(ip + IPV4_TARGET_AT, target_ip);
+    store16(udp, source_port);
+    store16(udp + 2, outgoing->socket->udp_port);
+    outgoing->sum = checksum_add(0, ip, IPV4_BYTES);
+    return true;
+}
+
+/* A word as sums have it. */
+static uint16_t summed(uint16_t word)
+{
+    uint8_t bytes[2];
+    store16(bytes, word);
+    memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
+/* A packet whose frame is to have `bytes`, of which `here` lie there; NULL: an exception tells that there is no memory. */
+static struct packet *new_packet(struct outgoing *outgoing, size_t index, size_t here, size_t bytes)
+{
+    struct packet *packet = packet_new(&outgoing->fabric->pool, here);
+    if (!packet) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    uint8_t *ip = packet->frame + ETHERNET_BYTES, *udp = ip + IPV4_BYTES;
+    uint16_t length = (uint16_t)(bytes - ETHERNET_BYTES), id = (uint16_t)index;
+    memcpy(packet->frame, outgoing->headers, HEADERS_BYTES);
+    store16(ip + 2, length);
+    store16(ip + 4, id);
+    checksum_store(ip + 10, (uint16_t)~checksum_fold(outgoing->sum + summed(length) + summed(id)));
+    store16(udp + 4, (uint16_t)(length - IPV4_BYTES));
+    packet->length = (uint32_t)bytes;
+    packet->layout = (struct frame_layout){
+        ETHERNET_BYTES, ETHERNET_BYTES + IPV4_BYTES, HEADERS_BYTES, (uint32_t)bytes, PROTOCOL_UDP,
+    };
+    if (!outgoing->classified) {
+        fabric_classify(outgoing->fabric, packet);
+        outgoing->flags = packet->flags;
+        outgoing->classified = true;
+    }
+    packet->flags = outgoing->flags;
+    return packet;
+}
+
+static struct packet *new_roce(struct outgoing *outgoing, size_t index, PyObject *header, struct sent *sent,
+                               const uint8_t *payload, size_t bytes)
+{
+    size_t header_bytes = (size_t)PyBytes_GET_SIZE(header), made = (-bytes & 3) + ICRC_BYTES;
+    size_t here = HEADERS_BYTES + header_bytes;
+    struct packet *packet = new_packet(outgoing, index, here, here + bytes + made);
+    if (!packet)
+        return NULL;
+    memcpy(packet->frame + HEADERS_BYTES, PyBytes_AS_STRING(header), header_bytes);
+    packet->flags |= PACKET_SPLIT;
+    packet->here = (uint32_t)here;
+    packet->rest = payload;
+    packet->rest_bytes = (uint32_t)bytes;
+    packet->made_bytes = (uint16_t)made;
+    packet->payload = &sent->payload;
+    sent->payload.references++;
+    return packet;
+}
+
+static struct packet *new_plain(struct outgoing *outgoing, size_t index, PyObject *header, const uint8_t *payload, size_t bytes)
+{
+    size_t header_bytes = (size_t)PyBytes_GET_SIZE(header), length = HEADERS_BYTES + header_bytes + bytes;
+    struct packet *packet = new_packet(outgoing, index, length, length);
+    if (!packet)
+        return NULL;
+    memcpy(packet->frame + HEADERS_BYTES, PyBytes_AS_STRING(header), header_bytes);
+    if (bytes)
+        memcpy(packet->frame + HEADERS_BYTES + header_bytes, payload, bytes);
+    return packet;
+}
+
+/* Whether headers and payload fit each other, and each packet a frame; else an exception tells. */
+static bool is_run(const struct socket *socket, PyObject *headers, Py_ssize_t payload_bytes, Py_ssize_t segment_bytes)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(headers), least = socket->roce ? BTH_BYTES : 0;
+    Py_ssize_t segments = segment_bytes > 0 ? (payload_bytes + segment_bytes - 1) / segment_bytes : 0;
+    bool fits = payload_bytes ? count == segments : count == 1 || segment_bytes == 0;
+    for (Py_ssize_t i = 0; fits && i < count; i++) {
+        PyObject *header = PyTuple_GET_ITEM(headers, i);
+        fits = PyBytes_Check(header) && PyBytes_GET_SIZE(header) >= least &&
+               HEADERS_BYTES + PyBytes_GET_SIZE(header) + segment_bytes + 3 + ICRC_BYTES <= FRAME_MAX_BYTES;
+    }
+    if (!fits)
+        PyErr_Format(PyExc_ValueError, "a run has a header of bytes for each segment, and packets of at most 65535 bytes");
+    return fits;
+}
+
+/* The packets of a run; false: an exception tells why not. */
+static bool make_packets(struct outgoing *outgoing, struct sent *sent, Py_ssize_t segment_bytes, struct packet_list *packets)
+{
+    Py_ssize_t left = sent->bytes.len;
+    const uint8_t *payload = sent->bytes.buf;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sent->headers); i++) {
+        PyObject *header = PyTuple_GET_ITEM(sent->headers, i);
+        size_t bytes = (size_t)(left < segment_bytes ? left : segment_bytes);
+        struct packet *packet = outgoing->socket->roce
+                                    ? new_roce(outgoing, (size_t)i, header, sent, payload, bytes)
+                                    : new_plain(outgoing, (size_t)i, header, payload, bytes);
+        if (!packet)
+            return false;
+        packet_append(packets, packet);
+        payload += bytes;
+        left -= (Py_ssize_t)bytes;
+    }
+    return true;
+}
+
+static PyObject *send(struct fabric_object *self, struct outgoing *outgoing, PyObject *headers, PyObject *payload,
+                      Py_ssize_t segment_bytes)
+{
+    struct sent *sent = new_sent(self, headers, payload);
+    struct packet_list packets = {0};
+    if (!sent)
+        return NULL;
+    bool well = is_run(outgoing->socket, headers, sent->bytes.len, segment_bytes) &&
+                make_packets(outgoing, sent, segment_bytes, &packets);
+    struct stack *stack = outgoing->socket->stack;
+    if (well)
+        stack_send(stack, packets, fabric_catch_up(outgoing->fabric));
+    else
+        for (struct packet *packet; (packet = packet_take(&packets));)
+            packet_free(&outgoing->fabric->pool, packet);
+    payload_drop(&sent->payload);
+    return well ? PyLong_FromLongLong(stack->nic_ns) : NULL;
+}
+
+PyObject *py_send_run(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    struct fabric_object *object = (struct fabric_object *)self;
+    if (count != 7)
+        return PyErr_Format(PyExc_TypeError, "send_run takes 7 arguments");
+    struct socket_object *from = socket_at(self, args[0]);
+    if (!from)
+        return NULL;
+    struct outgoing outgoing = {.fabric = object->fabric, .socket = &from->socket};
+    unsigned long target_ip = PyLong_AsUnsignedLong(args[1]), source_port = PyLong_AsUnsignedLong(args[2]);
+    unsigned long tos = PyLong_AsUnsignedLong(args[3]);
+    Py_ssize_t segment_bytes = PyLong_AsSsize_t(args[6]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (target_ip > UINT32_MAX || source_port > UINT16_MAX || tos > UINT8_MAX || segment_bytes < 0)
+        return PyErr_Format(PyExc_ValueError, "an address has 32 bits, a port 16 and a ToS 8, and a segment 0 bytes or more");
+    if (!address(&outgoing, (uint32_t)target_ip, (uint16_t)source_port, (uint8_t)tos))
+        return NULL;
+    PyObject *headers = PyTuple_CheckExact(args[4]) ? Py_NewRef(args[4]) : PySequence_Tuple(args[4]);
+    PyObject *result = headers ? send(object, &outgoing, headers, args[5], segment_bytes) : NULL;
+    Py_XDECREF(headers);
+    return result;
+}
+
+/* --- alarms, sinks, costs ------------------------------------------------------------------------------------------ */
+
+PyObject *py_alarm(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    int free = 0;
+    Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+    if (count != 2 || named > 1 ||
+        (named && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(keywords, 0), "free") != 0))
+        return PyErr_Format(PyExc_TypeError, "alarm takes a socket, an instant and free=");
+    struct socket_object *object = socket_at(self, args[0]);
+    long long at_ns = args[1] == Py_None ? EVENTQ_NEVER : PyLong_AsLongLong(args[1]);
+    if (!object || PyErr_Occurred() || (named && (free = PyObject_IsTrue(args[2])) < 0))
+        return NULL;
+    if (!socket_set_alarm(&object->socket, at_ns, free, fabric_of(self)->virtual_ns))
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+PyObject *py_sink(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"port", "first_udp_port", "last_udp_port", NULL};
+    Py_ssize_t index;
+    unsigned short first, last;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "nHH:sink", names, &index, &first, &last))
+        return NULL;
+    struct stack *stack = stack_of(self, index);
+    if (!stack)
+        return NULL;
+    if (first > last || is_taken(stack, first, last))
+        return PyErr_Format(PyExc_ValueError, "UDP ports %d to %d of port %zd are none, or taken", first, last, index);
+    return stack_add_sink(stack, first, last) ? Py_NewRef(Py_None) : PyErr_NoMemory();
+}
+
+PyObject *py_sink_counts(PyObject *self, PyObject *argument)
+{
+    Py_ssize_t index = PyLong_AsSsize_t(argument);
+    if (index == -1 && PyErr_Occurred())
+        return NULL;
+    const struct stack *stack = stack_of(self, index);
+    unsigned long long packets = 0, bytes = 0;
+    if (!stack)
+        return NULL;
+    for (const struct sink *sink = stack->sinks; sink; sink = sink->next) {
+        packets += sink->packets;
+        bytes += sink->bytes;
+    }
+    return Py_BuildValue("KK", packets, bytes);
+}
+
+PyObject *py_set_host_cost(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"port", "per_packet_ns", "per_byte_ns", NULL};
+    Py_ssize_t index;
+    double per_packet_ns, per_byte_ns;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "ndd:set_host_cost", names, &index, &per_packet_ns, &per_byte_ns))
+        return NULL;
+    struct stack *stack = stack_of(self, index);
+    if (!stack)
+        return NULL;
+    if (!(per_packet_ns >= 0 && per_packet_ns <= 1e9 && per_byte_ns >= 0 && per_byte_ns <= 1e6))
+        return PyErr_Format(PyExc_ValueError, "a packet costs 0 to 1 s, and a byte 0 to 1 ms");
+    stack->per_packet_ps = (int64_t)(per_packet_ns * PS_PER_NS + 0.5);
+    stack->per_byte_ps = (int64_t)(per_byte_ns * PS_PER_NS + 0.5);
+    Py_RETURN_NONE;
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------- */
+
+int sockets_traverse(struct fabric_object *self, visitproc visit, void *arg)
+{
+    for (size_t i = 0; i < self->socket_count; i++)
+        Py_VISIT(self->sockets[i]->turn);
+    return 0;
+}
+
+void sockets_clear(struct fabric_object *self)
+{
+    for (size_t i = 0; i < self->socket_count; i++)
+        Py_SETREF(self->sockets[i]->turn, Py_NewRef(Py_None));
+}
+
+void sockets_free(struct fabric_object *self)
+{
+    for (size_t i = 0; i < self->socket_count; i++) {
+        socket_destroy(&self->sockets[i]->socket);
+        Py_XDECREF(self->sockets[i]->turn);
+        free(self->sockets[i]);
+    }
+    free(self->sockets);
+    sockets_settle(self);
+    for (struct sent *lists[] = {self->sent, self->spare_sent}, **list = lists; list < lists + 2; list++)
+        for (struct sent *sent = *list, *next; sent; sent = next) {
+            next = sent->next;
+            drop_references(sent);
+            free(sent);
+        }
+}

@@ -82,8 +82,9 @@ def roce_decode(
     `payload` is a view into `data`, which is compacted in place (so it must be writable, and read before the next
     receive). segment_bytes 0 (or >= len(data)): the datagram is a single wire packet. opcodes: 256 entries; entry i
     tells of BTH opcode i: bits 0-5 its header bytes, BTH included (0: unknown, malformed); bit 7 set if such a packet
-    begins a message; bit 6, which is for `Fabric.open_socket`, if it neither begins nor ends one. The IP identification is not
-    known here, so each packet may have that of any place in a super-packet (0 to MAX_SEGMENTS - 1).
+    begins a message; bit 6, which is for `Fabric.open_socket`, if it does neither begin nor end one. The IP
+    identification is not known here, so each packet may have that of any place in a super-packet (0 to
+    MAX_SEGMENTS - 1).
     """
 
 # --- sockets ----------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ _MOST = 2**63 - 1
 _MOST_BPS = 100 * 10**12  # a full frame takes a tenth of a nanosecond, the unit of time
 _MOST_CHARACTERS = 40  # of a number
 
+_PS = 1000  # picoseconds in a nanosecond
 DURATION_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 BYTE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 RATE_UNITS = {"bps": 1, "Kbps": 10**3, "Mbps": 10**6, "Gbps": 10**9, "Tbps": 10**12}
@@ -41,6 +42,11 @@ class Quantity(int):
 def parse_duration(value: object) -> int:
     """`10us` -> 10000 (nanoseconds)."""
     return _parse(value, DURATION_UNITS, "a time", "10us")
+
+
+def parse_fine_duration(value: object) -> int:
+    """`0.1ns` -> 100 (picoseconds), for what a single byte takes."""
+    return _parse(value, {name: unit * _PS for name, unit in DURATION_UNITS.items()}, "a time", "0.1ns")
 
 
 def parse_instant(value: object) -> int:
@@ -86,6 +92,13 @@ def parse_fraction(value: object) -> float:
 def format_duration(value_ns: int) -> str:
     """10000 -> `10us`; before zero `-10us`."""
     return _format(value_ns, ("min", "s", "ms", "us", "ns"), DURATION_UNITS)
+
+
+def format_fine_duration(value_ps: int) -> str:
+    """100 -> `0.1ns`."""
+    if value_ps % _PS == 0:
+        return format_duration(value_ps // _PS)
+    return f"{Decimal(value_ps) / _PS}ns"
 
 
 def format_bytes(value_bytes: int) -> str:

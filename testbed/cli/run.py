@@ -13,6 +13,7 @@ from testbed.cli.console import console
 
 if TYPE_CHECKING:
     from testbed.errors import TestbedError
+    from testbed.plan.model import Capabilities
     from testbed.run.experiment import Outcome
     from testbed.spec.sweep import Point
 
@@ -31,14 +32,14 @@ def register(app: typer.Typer) -> None:
         strict: Annotated[bool, typer.Option(help="An expectation that cannot be decided counts as refuted.")] = False,
     ) -> int:
         """Run an experiment and print what it measured."""
-        from testbed.doctor.capacity import capabilities
-        from testbed.run.experiment import run_experiment
+        from testbed.plan import DEFAULT_CAPABILITIES
+        from testbed.run.experiment import emulates, run_experiment
         from testbed.spec.reader import read_experiment
 
         overrides = [*(settings or []), *([f"capture.select={json.dumps(capture)}"] if capture else [])]
         experiment = read_experiment(spec, overrides, engine)
         with _Progress(quiet=as_json or logging.getLogger("testbed").level >= logging.ERROR) as progress:
-            machine = capabilities(progress.stage)
+            machine = _measured(progress) if emulates(experiment) else DEFAULT_CAPABILITIES
             outcome = run_experiment(experiment, machine, out, progress, strict=strict)
         if as_json:
             print(json.dumps([result.to_data() for result in outcome.results], indent=1))
@@ -47,6 +48,12 @@ def register(app: typer.Typer) -> None:
         if outcome.error is not None:
             _tell(outcome.error)
         return outcome.exit_status
+
+
+def _measured(progress: "_Progress") -> "Capabilities":
+    from testbed.doctor.capacity import capabilities  # with Mininet, which a simulation does without
+
+    return capabilities(progress.stage)
 
 
 def _print(outcome: "Outcome") -> None:

@@ -29,6 +29,11 @@ _ID = re.compile(r"[a-z0-9]{6}")
 _UNBORN = re.compile(r"\.([a-z0-9]{6})\.(\d+)\.(\d+)")
 
 
+def new_id() -> str:
+    """A run's: six letters or digits."""
+    return "".join(secrets.choice(_ID_ALPHABET) for _ in range(6))
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessKey:
     """A process for good: its number and when the kernel started it (clock ticks since boot), as numbers are reused."""
@@ -100,7 +105,7 @@ class RunState:
     def create(cls, kind: RunKind, name: str, out: Path, *, root: Path = ROOT) -> "RunState":
         """Register a new run owned by this process; raises MachineLacks where `root` cannot be written."""
         owner = ProcessKey.of(os.getpid())
-        run_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(6))
+        run_id = new_id()
         record = RunRecord(run_id, kind, name, owner, person(), str(out), time.time())
         unborn = root / f".{run_id}.{owner.pid}.{owner.start_ticks}"
         try:

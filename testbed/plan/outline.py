@@ -61,7 +61,7 @@ def as_data(plan: Plan, machine: Capabilities, noted: Sequence[str], *, measured
         "dilation_reasons": list(explain_dilation(plan, machine).reasons),
         "schedule": steps.get(""),
         "runs": runs,
-        "wall_s": wall_s(plan) * runs,
+        "wall_s": wall_s(plan) * runs if plan.spec.engine == "emulation" else None,
         "notes": list(noted),
     }
 
@@ -236,10 +236,15 @@ def _load(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> Re
     for i, reason in enumerate(dilation.reasons):
         table.add_row("time dilation" if i == 0 else "", str(dilation.value) if i == 0 else "", reason)
     if p.bound_ns:
-        seconds = wall_s(plan) * runs
+        emulated, seconds = plan.spec.engine == "emulation", wall_s(plan) * runs
         of = f"{runs} runs of " if runs > 1 else ""
         iterations = max(work.warmup + work.iterations for job in plan.jobs if (work := job.spec.workload))
-        table.add_row("wall time", f"{seconds:.1f} s", f"{of}{iterations} iterations at the bound, besides set-up")
+        rest = ", besides set-up" if emulated else ", whatever they take this machine"
+        table.add_row(
+            "wall time" if emulated else "virtual time",
+            f"{seconds:.1f} s" if emulated else _time(round(seconds * _NS)),
+            f"{of}{iterations} iterations at the bound{rest}",
+        )
     return _titled("load and time", table)
 
 

@@ -18,6 +18,8 @@ def switching_of(spec: Spec, graph: Graph, capabilities: Capabilities) -> Switch
     kind = _kind(spec.switches, swaps or sums, graph, capabilities)
     named = spec.switches.controller
     controller = named or (None if spec.switches.kind in ("native", "bmv2") else _CONTROLLER)
+    if spec.engine == "simulation":  # whose switches are all native, and follow the plan as the controller would
+        kind, controller = "native", None
     if kind == "ovs":
         return Switching(kind, controller, {})
     program = default_program(spec)

@@ -7,7 +7,6 @@ is taken down.
 import contextlib
 import time
 from collections.abc import Mapping
-from typing import Protocol
 
 from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.processes import Child
@@ -26,6 +25,7 @@ from testbed.run.interrupts import interruptible, uninterrupted
 from testbed.run.iterations import Hooks, Iterations, Measured
 from testbed.run.launch import start_generator, start_workers
 from testbed.run.probes import Probes, probe
+from testbed.run.progress import Progress
 from testbed.stress.draws import timeline
 from testbed.topology.select import select
 
@@ -33,14 +33,6 @@ _START_LIMIT_S = 60.0
 _START_PER_RANK_S = 1.0
 _STOP_LIMIT_S = 20.0
 _NS = 1e9
-
-
-class Progress(Protocol):
-    """Told what the run is doing, for people and for `testbed status`."""
-
-    def stage(self, what: str) -> None: ...
-
-    def iterations(self, done: int, of: int) -> None: ...
 
 
 class EmulatedRun:

@@ -12,7 +12,7 @@ from os import environ
 from pathlib import Path
 from typing import Protocol
 
-from testbed.emulation.state import RunState
+from testbed.emulation.state import RunState, new_id
 from testbed.errors import (
     ExpectationRefuted,
     Interrupted,
@@ -29,13 +29,13 @@ from testbed.plan.predict import buffers
 from testbed.plan.serial import to_json
 from testbed.results.environment import describe_environment
 from testbed.results.expect import Judgement, judge_expectations
-from testbed.results.model import Result
+from testbed.results.model import Result, Simulation
 from testbed.results.reading import RunRecord, read_run
 from testbed.results.result import make_result, unfinished
 from testbed.results.rundir import RUNS, RunDirectory
 from testbed.results.samples import Samples, Status
 from testbed.results.sweepcsv import write_sweep_csv
-from testbed.run.emulated import EmulatedRun, Progress
+from testbed.run.progress import Progress
 from testbed.spec.reader import Experiment
 from testbed.spec.resolved import resolved_text
 from testbed.spec.sweep import Point
@@ -68,6 +68,11 @@ class Outcome:
         refuting = ("refuted", "undecided") if self.strict else ("refuted",)
         refuted = any(judgement.outcome in refuting for judgement in self.judgements)
         return ExpectationRefuted.exit_status if refuted else 0
+
+
+def emulates(experiment: Experiment) -> bool:
+    """Whether any of its runs needs this machine's network."""
+    return any(point.spec.engine == "emulation" for point in experiment.points)
 
 
 def run_experiment(
@@ -141,11 +146,13 @@ def _directory(experiment: Experiment, out: Path | None) -> Path:
 def _run_point(point: Point, capabilities: Capabilities, place: Path, progress: Progress) -> TestbedError | None:
     """Run one point into `place`; returns the error that ended it early."""
     spec = point.spec
-    state = RunState.create("run", spec.name, place.absolute())
+    state = RunState.create("run", spec.name, place.absolute()) if spec.engine == "emulation" else None
+    run_id = state.run_id if state is not None else new_id()
     plan: Plan | None = None
+    simulation: Simulation | None = None
     samples, error = unfinished("failed", "the run was ended from outside before it could say why"), None
     try:
-        with RunDirectory.create(spec.name, place, state.run_id, now=datetime.now()) as directory:
+        with RunDirectory.create(spec.name, place, run_id, now=datetime.now()) as directory:
             try:
                 directory.write_spec(resolved_text(spec))
                 directory.write_environment(describe_environment(environ))
@@ -153,23 +160,53 @@ def _run_point(point: Point, capabilities: Capabilities, place: Path, progress: 
                 transports = {job.name: written(job.spec.transport, endpoint_path(plan, job)) for job in plan.jobs}
                 directory.write_spec(resolved_text(plan.spec, transports))
                 directory.write_plan(to_json(plan))
-                directory.write_result(_result(point, plan, samples, state.run_id))
-                samples, error = EmulatedRun(plan, directory, state, progress).run()
+                directory.write_result(_result(point, plan, samples, run_id))
+                if state is not None:
+                    samples, error = _emulated(plan, directory, state, progress)
+                else:
+                    samples, error, simulation = _simulated(plan, directory, run_id, progress)
             except TestbedError as failure:
                 samples, error = replace(samples, failure=failure.message), failure
             try:
                 directory.write_links(samples.links)
                 directory.write_switches(samples.switches)
-                directory.write_result(_result(point, plan, samples, state.run_id))
+                directory.write_result(_result(point, plan, samples, run_id, simulation))
             except RunFailed as failure:
                 error = error or failure
                 status: Status = "interrupted" if isinstance(error, Interrupted) else "failed"
-                directory.mend_result(_result(point, plan, unfinished(status, error.message), state.run_id))
+                directory.mend_result(_result(point, plan, unfinished(status, error.message), run_id))
     finally:
-        if not state.record.namespaces:
+        if state is not None and not state.record.namespaces:
             state.remove()
     return error
 
 
-def _result(point: Point, plan: Plan | None, samples: Samples, run_id: str) -> Result:
-    return make_result(point.spec, samples, run_id=run_id, plan=plan, repeat=point.repeat, point=point.values)
+def _emulated(
+    plan: Plan, directory: RunDirectory, state: RunState, progress: Progress
+) -> tuple[Samples, TestbedError | None]:
+    from testbed.run.emulated import EmulatedRun  # a simulation needs no Mininet
+
+    return EmulatedRun(plan, directory, state, progress).run()
+
+
+def _simulated(
+    plan: Plan, directory: RunDirectory, run_id: str, progress: Progress
+) -> tuple[Samples, TestbedError | None, Simulation | None]:
+    from testbed.simulation.run import SimulatedRun  # nor an emulation the native core in this process
+
+    run = SimulatedRun(plan, directory, run_id, progress)
+    return *run.run(), run.simulation
+
+
+def _result(
+    point: Point, plan: Plan | None, samples: Samples, run_id: str, simulation: Simulation | None = None
+) -> Result:
+    return make_result(
+        point.spec,
+        samples,
+        run_id=run_id,
+        plan=plan,
+        repeat=point.repeat,
+        point=point.values,
+        simulation=simulation,
+    )

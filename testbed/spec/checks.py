@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from testbed.results.model import JobResult, Result
+from testbed.spec.engine_checks import check_engine
 from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
 from testbed.spec.job_checks import check_jobs
@@ -32,6 +33,7 @@ def check(spec: Spec, findings: Findings) -> None:
     check_network(net)
     check_switches(net)
     check_sums(net)
+    check_engine(net)
 
 
 def check_expectations(spec: Spec, sweep: Sequence[Mapping[str, Any]], findings: Findings) -> None:

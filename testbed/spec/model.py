@@ -8,9 +8,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
-from testbed.units import parse_bytes, parse_duration, parse_fraction, parse_instant, parse_mtu, parse_rate
+from testbed.units import (
+    parse_bytes,
+    parse_duration,
+    parse_fine_duration,
+    parse_fraction,
+    parse_instant,
+    parse_mtu,
+    parse_rate,
+)
 
 Nanoseconds = Annotated[int, BeforeValidator(parse_duration)]
+Picoseconds = Annotated[int, BeforeValidator(parse_fine_duration)]
 Instant = Annotated[int, BeforeValidator(parse_instant)]  # nanoseconds; zero: the first measured iteration's release
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
 Mtu = Annotated[int, BeforeValidator(parse_mtu)]
@@ -259,6 +268,13 @@ class LimitsSpec(Section):
     stall_ns: Nanoseconds = Field(default=30_000_000_000, alias="stall")
 
 
+class HostSpec(Section):
+    """What a host's CPU takes in simulation, of which it has one, for each packet that it sends or takes in."""
+
+    per_packet_ns: Nanoseconds = Field(default=0, alias="per_packet")
+    per_byte_ps: Picoseconds = Field(default=0, alias="per_byte")  # of its frame
+
+
 class ExpectSpec(Section):
     """`metric` (a path into result.json) of one point, or its ratio to another's, within bounds."""
 
@@ -287,6 +303,7 @@ class Spec(Section):
     jobs: dict[str, JobSpec] | None = None
     traffic: tuple[TrafficSpec, ...] = ()
     faults: tuple[FaultSpec, ...] = ()
+    host: HostSpec | None = None
     capture: CaptureSpec | None = None
     limits: LimitsSpec = LimitsSpec()
     repeat: Whole = Field(default=1, ge=1)

@@ -6,9 +6,9 @@ from typing import Any
 import yaml
 
 from testbed.spec.model import COLLECTIVE_KEYS, Section, Spec, WorkloadSpec
-from testbed.units import format_bytes, format_duration, format_rate
+from testbed.units import format_bytes, format_duration, format_fine_duration, format_rate
 
-_FORMATS = {"_ns": format_duration, "_bytes": format_bytes, "_bps": format_rate}
+_FORMATS = {"_ns": format_duration, "_ps": format_fine_duration, "_bytes": format_bytes, "_bps": format_rate}
 
 
 def resolved_data(spec: Spec) -> dict[str, Any]:

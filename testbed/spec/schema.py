@@ -51,6 +51,7 @@ _SHARE: JsonSchemaValue = {
 }
 _BY_PARSER: dict[Callable[..., Any], JsonSchemaValue] = {
     units.parse_duration: _quantity(units.DURATION_UNITS),
+    units.parse_fine_duration: _quantity(units.DURATION_UNITS),
     units.parse_instant: _quantity(units.DURATION_UNITS, "-?"),
     units.parse_bytes: _quantity(units.BYTE_UNITS),
     units.parse_mtu: {"anyOf": [{"type": "integer"}, *_quantity(units.BYTE_UNITS)["anyOf"]]},

@@ -14,7 +14,7 @@ from testbed.plan.model import Plan
 from testbed.plan.planner import DEFAULT_CAPABILITIES
 from testbed.results.rundir import RunDirectory
 from testbed.results.samples import PacketTotals, Samples
-from testbed.run import experiment
+from testbed.run import emulated, experiment
 from testbed.run.experiment import Outcome, run_experiment
 from testbed.spec.reader import read_experiment
 from testbed.spec.sweep import Point
@@ -81,7 +81,7 @@ def go(
             def run(self) -> Ending:
                 return endings[min(len(plans), len(endings)) - 1]
 
-        monkeypatch.setattr(experiment, "EmulatedRun", FakeRun)
+        monkeypatch.setattr(emulated, "EmulatedRun", FakeRun)
         path, progress = tmp_path / "spec.yaml", Silent()
         path.write_text(text)
         outcome = run_experiment(
@@ -237,7 +237,7 @@ def test_a_defect_leaves_a_result_and_no_registration(
         def run(self) -> Ending:
             raise ZeroDivisionError
 
-    monkeypatch.setattr(experiment, "EmulatedRun", Broken)
+    monkeypatch.setattr(emulated, "EmulatedRun", Broken)
     with pytest.raises(ZeroDivisionError):
         run_experiment(read_experiment(_written(tmp_path)), DEFAULT_CAPABILITIES, tmp_path / "out", Silent())
     assert json.loads((tmp_path / "out" / "result.json").read_text())["status"] == "failed"

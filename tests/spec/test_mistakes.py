@@ -224,14 +224,6 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
         "is missing",
         "",
     ),
-    (
-        "no size, no numbers",
-        "size: 1MiB, dtype: float32",
-        "gradients: none, §dtype: float32",
-        "workload.size",
-        "is missing",
-        "",
-    ),
     ("size of a model", "size: 1MiB", "§size: 1MiB, gradients: digits-mlp", "workload.size", "of its own", ""),
     ("part of an element", "size: 1MiB", "size: §1001B", "workload.size", "float32 elements of 4", "1004B"),
     (
@@ -390,8 +382,8 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
         "expects nothing",
         "",
     ),
-    ("not built yet: key", "engine:", "§host: {}\nengine:", "host", "not supported yet", ""),
-    ("not built yet: engine", "engine: emulation", "engine: §simulation", "engine", "not supported yet", ""),
+    ("not built yet: key", "engine:", "§environment: {}\nengine:", "environment", "not supported yet", ""),
+    ("host of an emulation", "engine:", "§host: {per_packet: 1us}\nengine:", "host", "emulated ones take", ""),
     (
         "not built yet: transport",
         "transport: {kind: roce",

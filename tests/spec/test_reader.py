@@ -67,8 +67,9 @@ def test_but_in_one_file_they_are_a_mistake(tmp_path: Path) -> None:
 
 def test_the_engine_option_is_an_override(small: Path) -> None:
     assert read_spec(small, engine="emulation").engine == "emulation"
-    with pytest.raises(SpecErrors, match="--engine simulation: engine: simulation is not supported yet"):
-        read_spec(small, engine="simulation")
+    assert read_spec(small, engine="simulation").engine == "simulation"
+    with pytest.raises(SpecErrors, match=r"--engine simulated: engine: .*did you mean simulation"):
+        read_spec(small, engine="simulated")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,256 @@
+"""The NIC of a simulated host: carries a sans-IO endpoint's runs through the fabric, one at a time.
+
+A run is asked for when the one before has been serialised, as in emulation, and leaves at that very instant. Payloads
+of RoCE packets fly by reference: no byte is copied and no ICRC computed.
+"""
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
+
+import numpy.typing as npt
+
+from testbed.errors import RunFailed
+from testbed.netcore import Fabric
+from testbed.transport.aggregation import AggregationServer, ReduceEndpoint, ReduceEvent
+from testbed.transport.endpoint import ALL, Arrival, Buffer, Burst, Completion, Counters, Endpoint, Event, Path
+from testbed.wire import aggregation, roce
+from testbed.wire.ethernet import FCS_BYTES, UDP_HEADERS_BYTES
+from testbed.worker.frames import PlainFrames
+
+if TYPE_CHECKING:
+    from testbed.netcore import Run
+
+_PAD = 4  # payloads are padded to a multiple of so many bytes (IBTA vol. 1, 9.2)
+_NEVER = 1 << 62
+_COUNTED = (
+    "sent_packets",
+    "received_packets",
+    "frame_bytes",
+    "corrupt_packets",
+    "malformed_packets",
+    "unsent_packets",
+    "strangers",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """How packets lie in UDP. roce: header, payload, pad, ICRC, of the header sizes in `opcodes`; else headers of
+    `header_bytes` and payload."""
+
+    port: int
+    kind: Literal["roce", "plain"]
+    opcodes: bytes = b""
+    header_bytes: int = 0
+
+
+ROCE = Framing(roce.UDP_PORT, "roce", roce.OPCODES)
+
+
+def aggregation_framing(framing: str) -> Framing:
+    """That of in-network aggregation: `udp`, or `roce`, whose packets are messages of their own."""
+    if framing == "udp":
+        return Framing(aggregation.UDP_PORT, "plain", header_bytes=aggregation.HEADER_BYTES)
+    opcodes = bytearray(256)
+    opcodes[aggregation.UC_SEND_ONLY] = 0x80 | (roce.BTH_BYTES + aggregation.HEADER_BYTES)
+    return Framing(roce.UDP_PORT, "roce", bytes(opcodes))
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Peers' IPv4 addresses as numbers, and the way back."""
+
+    ips: Mapping[int, int]
+    peers: Mapping[int, int]
+
+    @classmethod
+    def of(cls, ips: Mapping[int, int]) -> Self:
+        return cls(ips, {ip: peer for peer, ip in ips.items()})
+
+
+class _Driven(Protocol):
+    """What every endpoint has, whatever is posted to it."""
+
+    counters: Counters
+
+    def receive(self, arrival: Arrival, now: int) -> None: ...
+
+    def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]: ...
+
+    def deadline(self) -> int | None: ...
+
+    def on_deadline(self, now: int) -> None: ...
+
+    def idle(self) -> bool: ...
+
+
+_Any = TypeVar("_Any", bound=_Driven)
+
+
+class _SimulatedNic(Generic[_Any]):
+    """Drives `endpoint` at the host's `port` of `core`, which knows its `neighbours` by number.
+
+    early: as in `testbed.transport.Transport`. It serves itself, unless `turn` is set to what serves its owner.
+    """
+
+    def __init__(
+        self,
+        core: Fabric,
+        port: int,
+        neighbours: Neighbours,
+        endpoint: _Any,
+        framing: Framing,
+        path: Path,
+        *,
+        early: bool = False,
+    ) -> None:
+        self.turn: Callable[[int], None] = self._serve  # something has come, or is due, or may leave
+        self._core = core
+        self._endpoint = endpoint
+        self._most_packets = path.max_burst_packets
+        self._early = early
+        self._ips, self._peers = neighbours.ips, neighbours.peers
+        self._plain = PlainFrames(framing.port, framing.header_bytes) if framing.kind == "plain" else None
+        self._held: list[tuple[int, int, Burst]] = []  # heap by (instant asked for, order)
+        self._held_packets = 0
+        self._order = 0
+        self._free_ns = 0  # when the link has serialised all that was handed over, if nothing pauses it
+        self._off = False
+        self._counts = dict.fromkeys(_COUNTED, 0)
+        self._socket = core.open_socket(port, framing.port, self._called, framing=framing.kind, opcodes=framing.opcodes)
+
+    def idle(self) -> bool:
+        return not self._held and self._endpoint.idle()
+
+    def counters(self) -> dict[str, int]:
+        """Cumulative, as `testbed.worker.nic` has them."""
+        endpoint = self._endpoint.counters
+        counts = {f.name: getattr(endpoint, f.name) for f in fields(endpoint) if f.name != "extra"}
+        return counts | endpoint.extra | self._counts
+
+    def switch_off(self) -> None:
+        """Nothing is sent from now on, and what comes is not looked at."""
+        self._off = True
+        self._core.alarm(self._socket, None)
+
+    def transmit(self, now: int) -> None:
+        """Hand over one run that may leave now; the next is asked for when that one has left."""
+        if now < self._free_ns:
+            return
+        deadline_ns = self._endpoint.deadline()
+        if deadline_ns is not None and deadline_ns <= now and self._held_packets < self._most_packets:
+            for burst in self._endpoint.transmit(now, self._most_packets):
+                heapq.heappush(self._held, (burst.not_before_ns, self._order, burst))
+                self._order += 1
+                self._held_packets += burst.packets
+        if self._held and self._held[0][0] <= now:
+            burst = heapq.heappop(self._held)[2]
+            self._held_packets -= burst.packets
+            self._send(burst)
+
+    def sleep(self, now: int, wake_ns: int | None = None) -> None:
+        """Until something comes, the endpoint has something to do, or `wake_ns`."""
+        deadline_ns = self._endpoint.deadline()
+        due_ns = _NEVER if deadline_ns is None else deadline_ns
+        if self._held:
+            due_ns = min(due_ns, self._held[0][0])
+        if due_ns <= now:
+            if self._free_ns <= now:
+                raise RunFailed(
+                    f"an endpoint says at {now} ns that something is due, and does nothing",
+                    hint="deadline() must move on once transmit() and on_deadline() were called",
+                )
+            if wake_ns is None or wake_ns >= self._free_ns:
+                self._core.alarm(self._socket, now, free=True)
+                return
+        if wake_ns is not None:
+            due_ns = wake_ns if due_ns <= now else min(due_ns, wake_ns)
+        self._core.alarm(self._socket, None if due_ns == _NEVER else due_ns)
+
+    def wake(self, now: int) -> None:
+        """Something was posted to the endpoint by none of its own turns."""
+        self._called(now, ())
+
+    def _called(self, now: int, runs: "Sequence[Run]") -> None:
+        if self._off:
+            return
+        for run in runs:
+            self._receive(run, now)
+        deadline_ns = self._endpoint.deadline()
+        if deadline_ns is not None and deadline_ns <= now:
+            self._endpoint.on_deadline(now)
+        self.turn(now)
+
+    def _serve(self, now: int) -> None:
+        self.transmit(now)
+        self.sleep(now)
+
+    def _receive(self, run: "Run", now: int) -> None:
+        source_ip, source_port, tos, segment_bytes, headers, payload, corrupt = run
+        counts, peer = self._counts, self._peers.get(source_ip)
+        told: Sequence[tuple[tuple[bytes, ...], Buffer, int]]
+        if self._plain is None:
+            told = ((headers, payload, segment_bytes),) if headers else ()
+        else:
+            told, _, malformed = self._plain.take_apart(payload, segment_bytes, source_ip, source_port)
+            counts["malformed_packets"] += malformed
+        packets = sum(len(part[0]) for part in told)
+        if peer is None:
+            counts["strangers"] += packets + corrupt
+            return
+        counts["corrupt_packets"] += corrupt
+        counts["received_packets"] += packets
+        for part, data, segment in told:
+            self._endpoint.receive(Arrival(peer, tos & 3, segment, part, data), now)
+
+    def _send(self, burst: Burst) -> None:
+        headers, payload = burst.headers, burst.payload
+        if self._early:
+            payload = bytes(payload)  # whose buffer may be written again while packets refer to it
+        self._counts["sent_packets"] += len(headers)
+        self._counts["frame_bytes"] += self._frame_bytes(burst)
+        tos = burst.dscp << 2 | burst.ecn
+        self._free_ns = self._core.send_run(
+            self._socket, self._ips[burst.peer], burst.source_port, tos, headers, payload, burst.segment_bytes
+        )
+
+    def _frame_bytes(self, burst: Burst) -> int:
+        """Of the run's frames, FCS included."""
+        packets, size = burst.packets, len(burst.payload)
+        total = packets * (UDP_HEADERS_BYTES + FCS_BYTES) + sum(map(len, burst.headers)) + size
+        if self._plain is None:
+            last_bytes = size - (packets - 1) * burst.segment_bytes
+            pads = (packets - 1) * (-burst.segment_bytes % _PAD) + -last_bytes % _PAD
+            total += pads + packets * roce.ICRC_BYTES
+        return total
+
+
+class Nic(_SimulatedNic[Endpoint]):
+    """The NIC of a rank that exchanges messages with others."""
+
+    def post_send(self, id: int, peer: int, tag: int, buffer: Buffer, now: int) -> None:
+        self._endpoint.post_send(id, peer, tag, buffer, now)
+
+    def post_receive(
+        self, id: int, peer: int, tag: int, buffer: memoryview, now: int, completion: Completion = ALL
+    ) -> None:
+        self._endpoint.post_receive(id, peer, tag, buffer, now, completion)
+
+    def events(self) -> Sequence[Event]:
+        return self._endpoint.events()
+
+
+class SumNic(_SimulatedNic[ReduceEndpoint]):
+    """The NIC of a rank whose buffers the network sums up."""
+
+    def post_reduce(self, id: int, buffer: npt.NDArray[Any], now: int) -> None:
+        self._endpoint.post_reduce(id, buffer, now)
+
+    def events(self) -> Sequence[ReduceEvent]:
+        return self._endpoint.events()
+
+
+class ServerNic(_SimulatedNic[AggregationServer]):
+    """The NIC of a server that adds up what a switch has no room for."""

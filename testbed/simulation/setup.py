@@ -1,0 +1,98 @@
+"""From a job to what its simulated ranks are made of: endpoints, NICs, and the iterations that they run."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from ipaddress import IPv4Address
+from typing import Any
+
+from testbed import transport
+from testbed.collective.program import Program
+from testbed.plan.model import Aggregation
+from testbed.simulation.network import SimulatedNetwork
+from testbed.simulation.nic import ROCE, Neighbours, Nic, ServerNic, SumNic, aggregation_framing
+from testbed.simulation.rank import RankNic, SimulatedRank
+from testbed.transport.aggregation import AGGREGATOR, AggregationServer, Member
+from testbed.worker.iteration import Iteration
+from testbed.worker.rank import Begin, Happened
+from testbed.worker.setup import Numbers, Shared
+from testbed.worker.sums import SumIteration
+
+Finished = Callable[[int, int], None]  # of a rank, at an instant
+
+
+def ranks(network: SimulatedNetwork, shared: Shared, finished: Finished) -> Iterator[SimulatedRank[Any]]:
+    """The ranks of a job, in order; what serves them too is made, and needs no more than the network."""
+    if shared.schedule is not None:
+        yield from _exchanging(network, shared, finished)
+    elif (tree := shared.job.aggregation) is not None:
+        yield from _summed(network, shared, tree, finished)
+        _serve(network, shared, tree)
+
+
+def _exchanging(network: SimulatedNetwork, shared: Shared, finished: Finished) -> Iterator[SimulatedRank[Any]]:
+    """Ranks that exchange messages with each other."""
+    job, kind = shared.job, transport.find(shared.job.spec.transport.kind)
+    assert kind.make is not None  # testbed.spec: what has none is not simulated
+    assert shared.schedule is not None
+    settings = transport.settle(job.spec.transport, shared.path)
+    everyone = Neighbours.of({rank: network.ip(host) for rank, host in enumerate(job.placement)})
+    queue_pairs = transport.queue_pairs(len(job.placement))
+    for rank, host in enumerate(job.placement):
+        endpoint = kind.make(shared.path, rank, queue_pairs, settings, job.seed)
+        nic = Nic(network.core, network.port(host), everyone, endpoint, ROCE, shared.path, early=kind.early)
+        begin = partial(_iteration, nic, [part[rank] for part in shared.programs], shared.sink)
+        yield _rank(shared, rank, nic, begin, finished)
+
+
+def _iteration(
+    nic: Nic,
+    mine: Sequence[Program],
+    sink: Numbers | None,
+    number: int,
+    buffers: Sequence[Numbers],
+    delays: Mapping[int, int],
+) -> Iteration:
+    return Iteration(mine, buffers, nic, number * sum(part.tags for part in mine), delays, sink)
+
+
+def _summed(
+    network: SimulatedNetwork, shared: Shared, tree: Aggregation, finished: Finished
+) -> Iterator[SimulatedRank[Any]]:
+    """Ranks whose buffers the network sums up."""
+    job, make = shared.job, transport.find(shared.job.spec.transport.kind).reduce
+    assert make is not None
+    settings = transport.settle(job.spec.transport, shared.path)
+    framing, tree_alone = aggregation_framing(str(settings.values["framing"])), _aggregator(tree)
+    for rank, host in enumerate(job.placement):
+        endpoint = make(shared.path, Member(tree.number, tree.place_of(host)[1], len(job.placement)), settings)
+        nic = SumNic(network.core, network.port(host), tree_alone, endpoint, framing, shared.path)
+        yield _rank(shared, rank, nic, partial(_sum_iteration, nic), finished)
+
+
+def _sum_iteration(nic: SumNic, number: int, buffers: Sequence[Numbers], delays: Mapping[int, int]) -> SumIteration:
+    return SumIteration(buffers, nic, number * len(buffers), delays)
+
+
+def _serve(network: SimulatedNetwork, shared: Shared, tree: Aggregation) -> None:
+    """The server of a best-effort job, if it has one."""
+    if tree.server is None:
+        return
+    link = network.plan.graph.links_from(tree.server.host)[0]
+    path = replace(shared.path, rate_bps=link.parameters.rate_bps)
+    settings = transport.settle(shared.job.spec.transport, shared.path)
+    endpoint = AggregationServer(path, tree.number, len(shared.job.placement), settings)
+    framing = aggregation_framing(str(settings.values["framing"]))
+    ServerNic(network.core, network.port(tree.server.host), _aggregator(tree), endpoint, framing, path)
+
+
+def _aggregator(tree: Aggregation) -> Neighbours:
+    return Neighbours.of({AGGREGATOR: int(IPv4Address(tree.address.ip))})
+
+
+def _rank(
+    shared: Shared, rank: int, nic: RankNic[Happened], begin: Begin[Happened], finished: Finished
+) -> SimulatedRank[Happened]:
+    return SimulatedRank(
+        shared.job.called(rank), nic, shared.buffer(rank), shared.layers, begin, partial(finished, rank)
+    )

@@ -20,7 +20,7 @@ from testbed.transport.endpoint import (
 )
 from testbed.transport.roce.address import Address, address
 from testbed.transport.roce.flights import Line
-from testbed.transport.roce.parameters import Constants
+from testbed.transport.roce.parameters import FRAME_BYTES, Constants
 from testbed.transport.roce.requester import Requester, as_bytes
 from testbed.transport.roce.responder import Responder
 from testbed.transport.settings import Settings
@@ -201,6 +201,8 @@ class RoceEndpoint:
         while queue_pair.responder.speaks and budget_packets > len(packets):
             packets.append((self._constants.dscp, queue_pair.responder.acknowledgement()))
         self.counters.sent_packets += len(packets)
+        for _, header in packets:
+            self._line.leave(now, 8 * (len(header) + FRAME_BYTES))
         own = queue_pair.address
         return [
             Burst(own.peer, own.source_port, dscp, ECN_NOT_ECT, now, 0, (header,), _NOTHING) for dscp, header in packets

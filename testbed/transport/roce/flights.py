@@ -1,10 +1,9 @@
 """Round trips of packets that were sent once, for a congestion control that asks for them.
 
 An endpoint cannot see when its NIC sends, but it knows what it handed over and the line's rate, as the NIC does: runs
-leave one after the other, none before the instant it was handed over or asked for (acknowledgements, which are small
-and go first, are not counted). A NIC that is held back by PFC or by the kernel is later than that, and the wait counts
-as part of the round trip. Packets that were sent again tell nothing, since which copy was acknowledged is not known
-(Karn and Partridge, SIGCOMM 1987).
+leave one after the other, none before the instant it was handed over or asked for. A NIC that is held back by PFC or by
+the kernel is later than that, and the wait counts as part of the round trip. Packets that were sent again tell nothing,
+since which copy was acknowledged is not known (Karn and Partridge, SIGCOMM 1987).
 """
 
 from collections import deque
@@ -16,13 +15,13 @@ class Line:
 
     def __init__(self, rate_bps: int) -> None:
         self.rate_bps = rate_bps
-        self._free_ns = 0
+        self._free = 0  # in nanoseconds / rate, so that no remainder is ever lost
 
     def leave(self, at_ns: int, bits: int) -> int:
         """When a run of so many bits, to leave at `at_ns` or later, begins to do so."""
-        begins_ns = max(at_ns, self._free_ns)
-        self._free_ns = begins_ns + bits * 10**9 // self.rate_bps
-        return begins_ns
+        begins = max(at_ns * self.rate_bps, self._free)
+        self._free = begins + bits * 10**9
+        return begins // self.rate_bps
 
 
 class _Run(NamedTuple):
@@ -36,7 +35,7 @@ class Flights:
 
     def __init__(self, line: Line, packet_bits: int) -> None:
         self._line = line
-        self._packet_ns = packet_bits * 10**9 // line.rate_bps
+        self._packet_bits = packet_bits
         self._runs: deque[_Run] = deque()
 
     def left(self, first: int, end: int, at_ns: int, bits: int, *, again: bool) -> None:
@@ -57,4 +56,5 @@ class Flights:
         if not runs or sequence < runs[0].first:
             return None
         run = runs.popleft() if runs[0].end == sequence + 1 else runs[0]
-        return max(1, now - run.begins_ns - (sequence - run.first) * self._packet_ns)
+        before_bits = (sequence - run.first) * self._packet_bits
+        return max(1, now - run.begins_ns - before_bits * 10**9 // self._line.rate_bps)

@@ -1,7 +1,6 @@
 """`did you mean …?`: the known word that a wrong one was probably meant to be."""
 
 from collections.abc import Collection
-from difflib import get_close_matches
 
 _MOST_CHARACTERS = 60
 
@@ -10,6 +9,8 @@ def closest(word: object, known: Collection[str]) -> str:
     """The known word that `word` was probably meant to be, or an empty string, as for a very long one."""
     if len(str(word)) > _MOST_CHARACTERS:
         return ""
+    from difflib import get_close_matches  # with what it imports, half of the start of who never needs it
+
     by_lower = {choice.lower(): choice for choice in known}
     found = get_close_matches(str(word).lower(), by_lower, n=1)
     return by_lower[found[0]] if found else ""

@@ -144,7 +144,7 @@ def _compile(program: Path, folder: Path, defines: list[str] | None, includes: l
     for warning in compiled.warnings:
         typer.echo(str(warning), err=True)
     files = {
-        ".json": json.dumps(compiled.json, indent=1).encode() + b"\n",
+        ".json": compiled.text,
         ".p4info.txt": compiled.p4info.text.encode(),
         ".p4info.pb": compiled.p4info.binary,
     }

@@ -43,12 +43,19 @@ MOST_BITS = 1 << 19  # of a field: more than any packet has
 def read_json(path: Path) -> Program:
     """The program in a file. Raises `JsonError`."""
     try:
-        document = json.loads(path.read_text())
+        text = path.read_bytes()
     except OSError as error:
         raise JsonError(f"{path}: {error.strerror}") from error
+    return read_text(text, path.stem, str(path))
+
+
+def read_text(text: bytes, name: str, place: str = "") -> Program:
+    """The program called `name` in a file's text, which is from a place. Raises `JsonError`."""
+    try:
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise JsonError(f"{path}: not JSON: {error}") from error
-    return program_of(document, path.stem)
+        raise JsonError(f"{place or name}: not JSON: {error}") from error
+    return program_of(document, name)
 
 
 def program_of(document: Json, name: str) -> Program:

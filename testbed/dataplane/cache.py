@@ -7,8 +7,7 @@ the whole grows beyond MOST_BYTES, what was not used for longest goes.
 
 import hashlib
 import os
-import shutil
-import tempfile
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -20,6 +19,8 @@ from testbed.errors import UsageError
 
 MOST_BYTES = 256 << 20
 _SEAL_BYTES = hashlib.sha256().digest_size
+_IMPORTED_NS = time.time_ns()
+_MADE_BY = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "wire"))  # all that the compiler imports
 _WORK = "build-"  # how folders begin in which something is made
 _ABANDONED_S = 24 * 3600  # whoever made such a folder that long ago is dead
 
@@ -30,29 +31,52 @@ def cache_folder() -> Path:
 
 
 @cache
-def files_as_written(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """What the modules in a folder are, for what is kept of their results."""
-    files = sorted(folder.rglob("*.py"))
-    return tuple((str(file), (at := file.stat()).st_mtime_ns, at.st_size) for file in files)
+def maker() -> str | None:
+    """A digest of what makes what is kept: of this package's files, told apart without reading them, and of Python.
+
+    None: a file was exchanged since modules began to be imported, so that nobody knows of which one they are.
+    """
+    files = sorted((path, at) for folder in _MADE_BY for path, at in _files_below(folder))
+    if any(at.st_ctime_ns > _IMPORTED_NS for _, at in files):
+        return None
+    told = [(path, at.st_size, at.st_mtime_ns, at.st_ctime_ns, at.st_ino) for path, at in files]
+    return hashlib.sha256(repr((sys.hexversion, told)).encode()).hexdigest()
+
+
+def _files_below(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    yield from _files_below(entry.path)
+            else:
+                with suppress(OSError):  # what an editor puts there for a moment
+                    yield entry.path, entry.stat()
+
+
+def named(stem: str, made_from: object, ending: str) -> str:
+    """The name of a file of the cache: of its kind what is made from that, as `repr` tells it."""
+    return f"{stem[:60]}-{hashlib.sha256(repr(made_from).encode()).hexdigest()[:20]}.{ending}"
 
 
 def kept(name: str) -> Path | None:
     """A file of the cache, used now; None: it is not there, or damaged."""
+    return None if content_of(name) is None else cache_folder() / name
+
+
+def content_of(name: str) -> bytes | None:
+    """What `keep` was given for a file of the cache, used now; None: it is not there, or damaged."""
     path = cache_folder() / name
     try:
         whole = path.read_bytes()
     except OSError:
         return None
-    if hashlib.sha256(whole[:-_SEAL_BYTES]).digest() != whole[-_SEAL_BYTES:]:
+    content = whole[:-_SEAL_BYTES]
+    if hashlib.sha256(content).digest() != whole[-_SEAL_BYTES:]:
         return None
     with suppress(OSError):
         os.utime(path)
-    return path
-
-
-def content_of(path: Path) -> bytes:
-    """What `keep` was given."""
-    return path.read_bytes()[:-_SEAL_BYTES]
+    return content
 
 
 def keep(name: str, content: bytes) -> Path:
@@ -69,6 +93,8 @@ def keep(name: str, content: bytes) -> Path:
 @contextmanager
 def work_folder() -> Iterator[Path]:
     """A folder inside of the cache, for the time that something takes. Raises UsageError."""
+    import tempfile  # with all that it imports, nothing that is found takes longer
+
     with _telling():
         folder = cache_folder()
         folder.mkdir(parents=True, exist_ok=True)
@@ -90,6 +116,8 @@ def _telling() -> Iterator[None]:
 
 def _prune() -> None:
     """Remove what was not used for longest, until the rest is within the limit, and what the dead left behind."""
+    import shutil
+
     used_s: dict[str, float] = defaultdict(float)  # by name without ending, as what belongs together stays so
     sizes: dict[str, list[tuple[Path, int]]] = defaultdict(list)
     for path in cache_folder().iterdir():

@@ -1,32 +1,23 @@
 """From P4 source to what runs: BMv2 JSON and P4Info.
 
-What a program without warnings compiles to is kept in the user's cache, by its tokens and by this compiler.
+What a program without warnings compiles to is kept in the user's cache, by its path, its macros and this compiler, with
+the files that it was made from: as long as these are as they were, it is found without reading them as a program.
 """
 
-import hashlib
-import json
+import marshal
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from testbed.dataplane.cache import content_of, files_as_written, keep, kept
-from testbed.dataplane.diagnostics import Diagnostic, Diagnostics
-from testbed.dataplane.lexer import Token
-from testbed.dataplane.p4info_format import P4Info
-from testbed.dataplane.preprocess import preprocess
+from testbed.dataplane.cache import content_of, keep, maker, named
+from testbed.dataplane.compiled import Compiled, P4Info
+from testbed.dataplane.inputs import Inputs, unchanged
 from testbed.errors import UsageError
 from testbed.resources import shared_folder
 
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """`json` is BMv2 JSON; `warnings` is what was said of the program besides."""
-
-    json: dict[str, Any]
-    p4info: P4Info
-    warnings: tuple[Diagnostic, ...]
+if TYPE_CHECKING:
+    from testbed.dataplane.diagnostics import Diagnostic
 
 
 def compile_p4(path: Path, defines: Mapping[str, str] | None = None, include_dirs: Iterable[Path] = ()) -> Compiled:
@@ -34,36 +25,51 @@ def compile_p4(path: Path, defines: Mapping[str, str] | None = None, include_dir
 
     Every program finds the files that the programs of `p4/` share, as `include/...`: last of all.
     """
-    diagnostics = Diagnostics()
-    tokens = preprocess(path, diagnostics, defines, (*include_dirs, shared_folder("p4")))
-    name = f"{path.stem[:60]}-{_digest(tokens)[:20]}.json"
-    if not diagnostics.errors and not diagnostics.warnings and (found := kept(name)) is not None:
-        result = json.loads(content_of(found))
-        return Compiled(result["json"], P4Info(result["text"], bytes.fromhex(result["binary"])), ())
-    document, info = _compiled(tokens, diagnostics)
-    if not diagnostics.warnings:
-        with suppress(UsageError):  # it is only kept in vain
-            keep(name, json.dumps({"json": document, "text": info.text, "binary": info.binary.hex()}).encode())
-    return Compiled(document, info, tuple(diagnostics.warnings))
+    macros, folders = dict(defines or {}), (*include_dirs, shared_folder("p4"))
+    by = maker()
+    if by is None:
+        return _compiled(path, macros, folders, Inputs())
+    name = named(path.stem, (by, str(path), sorted(macros.items()), [str(folder) for folder in folders]), "compiled")
+    if (content := content_of(name)) is not None:
+        files, absent, text, p4info, warnings = marshal.loads(content)
+        if unchanged(files, absent):
+            return Compiled(text, P4Info(*p4info), tuple(map(_warning, warnings)))
+    inputs = Inputs()
+    made = _compiled(path, macros, folders, inputs)
+    p4info = made.p4info.text, made.p4info.binary
+    warnings = [_told(each) for each in made.warnings]
+    with suppress(UsageError):  # it is only kept in vain
+        keep(name, marshal.dumps((sorted(inputs.files), sorted(inputs.absent), made.text, p4info, warnings)))
+    return made
 
 
-def _compiled(tokens: list[Token], diagnostics: Diagnostics) -> tuple[dict[str, Any], P4Info]:
+def _told(warning: "Diagnostic") -> tuple[object, ...]:
+    span, source = warning.span, warning.span.source
+    place = span.line, span.column, span.end_line, span.end_column
+    return source.path, source.lines, place, warning.message, warning.hint
+
+
+def _warning(told: tuple[Any, ...]) -> "Diagnostic":
+    from testbed.dataplane.diagnostics import Diagnostic, Source, Span
+
+    path, lines, place, message, hint = told
+    return Diagnostic(Span(Source(path, lines), *place), message, hint, is_error=False)
+
+
+def _compiled(path: Path, defines: Mapping[str, str], include_dirs: Sequence[Path], inputs: Inputs) -> Compiled:
     # Only here: to import the compiler takes longer than all that is done for a program that the cache has.
+    import json
+
     from testbed.dataplane.check import front_end_of
     from testbed.dataplane.cursor import deep_trees
+    from testbed.dataplane.diagnostics import Diagnostics
     from testbed.dataplane.lower.program import lower
     from testbed.dataplane.p4info import p4info
+    from testbed.dataplane.preprocess import preprocess
 
-    checked = front_end_of(tokens, diagnostics)
+    diagnostics = Diagnostics()
+    checked = front_end_of(preprocess(path, diagnostics, defines, include_dirs, inputs), diagnostics)
     with deep_trees():
         lowered = lower(checked)
-        return lowered.json, p4info(checked, lowered)
-
-
-def _digest(tokens: Sequence[Token]) -> str:
-    """Of all that the result depends on: tokens with their places, and lines that the JSON quotes."""
-    sources = {id(token.span.source): token.span.source for token in tokens}
-    numbers = {identity: number for number, identity in enumerate(sources)}
-    places = [(t.text, numbers[id(t.span.source)], t.span.line, t.span.column) for t in tokens]
-    lines = [(source.path, source.lines) for source in sources.values()]
-    return hashlib.sha256(repr((files_as_written(Path(__file__).parent), places, lines)).encode()).hexdigest()
+        text = json.dumps(lowered.json, indent=1).encode() + b"\n"
+        return Compiled(text, p4info(checked, lowered), tuple(diagnostics.warnings))

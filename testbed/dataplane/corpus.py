@@ -3,7 +3,6 @@
 So a program that crashes or never ends costs its own verdict only. Programs for other architectures are left out.
 """
 
-import json
 import os
 import re
 import signal
@@ -143,7 +142,7 @@ def _judged(
 ) -> Verdict:
     try:
         compiled = work / f"{program.stem}.json"
-        compiled.write_text(json.dumps(compile_p4(program, defines, includes).json))
+        compiled.write_bytes(compile_p4(program, defines, includes).text)
         stf = program.with_suffix(".stf")
         report = run_stf(compiled, read_stf(stf), target, str(stf))
     except MachineLacks:

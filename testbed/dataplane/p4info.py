@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 from testbed.dataplane import ast, types
 from testbed.dataplane.checked import CallKind, Checked
+from testbed.dataplane.compiled import P4Info
 from testbed.dataplane.constants import evaluate
 from testbed.dataplane.lower.context import children
 from testbed.dataplane.lower.frames import BlockInstance, ExternInstance, Frame, TableInstance
 from testbed.dataplane.lower.instances import annotation_text, control_plane_name, enum_name
 from testbed.dataplane.lower.program import Lowered
 from testbed.dataplane.lower.tables import DEFAULT_SIZE, key_name
-from testbed.dataplane.p4info_format import Message, P4Info, to_binary, to_text
+from testbed.dataplane.p4info_format import Message, to_binary, to_text
 from testbed.dataplane.p4info_names import Ids, given, numbered, set_aliases
 from testbed.dataplane.p4info_types import TypeInfo, bits_of
 

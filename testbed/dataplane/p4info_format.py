@@ -5,18 +5,9 @@ here because no generated module of that file loads with every protobuf library 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Message: TypeAlias = dict[str, Any]  # by field; repeated ones are lists, map entries are messages with key and value
-
-
-@dataclass(frozen=True, slots=True)
-class P4Info:
-    """`text` in protobuf's text format, `binary` for `P4Info.FromString`."""
-
-    text: str
-    binary: bytes
 
 
 HEADER = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from testbed.dataplane.conditions import condition_holds
 from testbed.dataplane.diagnostics import Diagnostics, Source, Span, did_you_mean
+from testbed.dataplane.inputs import Inputs
 from testbed.dataplane.lexer import Kind, Token, tokens_of_line
 from testbed.errors import UsageError
 
@@ -43,18 +44,23 @@ _Hidden = tuple[Token, frozenset[str]]  # a token and the macros it came out of,
 
 
 def preprocess(
-    path: Path, diagnostics: Diagnostics, defines: Mapping[str, str] | None = None, include_dirs: Iterable[Path] = ()
+    path: Path,
+    diagnostics: Diagnostics,
+    defines: Mapping[str, str] | None = None,
+    include_dirs: Iterable[Path] = (),
+    inputs: Inputs | None = None,
 ) -> list[Token]:
     """The tokens of the program in `path`, closed by one of kind END.
 
     `defines` are macros without parameters; `include_dirs` come before our own directory of core.p4 and v1model.p4.
-    Raises `UsageError` if `path` itself cannot be read.
+    `inputs` is told what is read. Raises `UsageError` if `path` itself cannot be read.
     """
-    reader = _Preprocessor(diagnostics, [*include_dirs, INCLUDE_DIR])
+    inputs = Inputs() if inputs is None else inputs
+    reader = _Preprocessor(diagnostics, [*include_dirs, INCLUDE_DIR], inputs)
     for name, value in (defines or {}).items():
         reader.define_given(name, value)
     try:
-        text = _read(path)
+        text = _read(path, inputs)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     source = reader.read(path, text, 0)
@@ -64,15 +70,18 @@ def preprocess(
     return [*reader.tokens, Token(Kind.END, "", end)]
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, inputs: Inputs) -> str:
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "is no regular file", str(path))  # a device may have no end
-    return path.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+    content = path.read_bytes()
+    inputs.read(str(path), content)
+    return content.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 class _Preprocessor:
-    def __init__(self, diagnostics: Diagnostics, include_dirs: Sequence[Path]) -> None:
+    def __init__(self, diagnostics: Diagnostics, include_dirs: Sequence[Path], inputs: Inputs) -> None:
         self.tokens: list[Token] = []
+        self._inputs = inputs
         self._diagnostics = diagnostics
         self._include_dirs = include_dirs
         self._macros: dict[str, _Macro] = {}
@@ -214,8 +223,9 @@ class _Preprocessor:
         places = [path.parent, *self._include_dirs] if found["near"] else self._include_dirs
         for place in places:
             try:
-                text = _read(place / name)
+                text = _read(place / name, self._inputs)
             except (OSError, ValueError):
+                self._inputs.missed(str(place / name))
                 continue
             if depth >= _MAX_DEPTH:
                 self._diagnostics.error(span, f"includes are nested more than {_MAX_DEPTH} deep")

@@ -1,22 +1,24 @@
 """Switch programs by name, as a spec names them, and what a network has to know of one before it runs."""
 
-import json
+import marshal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from testbed.dataplane.bmv2json import program_of, read_json
-from testbed.dataplane.bmv2model import Program
+from testbed.dataplane.cache import content_of, keep, maker, named
+from testbed.errors import UsageError
 from testbed.resources import own_or_shipped, shared_folder
-from testbed.wire.aggregation import BEST_EFFORT, OPTICAL, SLOTS
+from testbed.wire.protocols import BEST_EFFORT, OPTICAL, SLOTS
+
+if TYPE_CHECKING:
+    from testbed.dataplane.bmv2model import Program
 
 FILES = (".p4", ".json")
 
 
-@dataclass(frozen=True, slots=True)
-class SumFacts:
+class SumFacts(NamedTuple):
     """What a program adds up (p4/include/aggregation.p4): contributions to one sum at the most, slots of all jobs
     together, whether it passes its sums on to a switch above (p4/aggregate_tree.p4), and by which of the transport's
     protocols (optical: it averages).
@@ -28,8 +30,7 @@ class SumFacts:
     protocol: str = SLOTS
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What a program can do: take routes (the tables of p4/include/routing.p4), spread flows by a hash rather than
     packets (`salts`, of p4/include/flow_hash.p4), give packets a priority (without, all are of priority 0), and add up.
     """
@@ -50,36 +51,70 @@ def path_of(name: str) -> Path:
     return own_or_shipped(name, FILES, shipped(), "there is no switch program")
 
 
-def document_of(path: Path) -> dict[str, Any]:
-    """A program's BMv2 JSON, compiled if it is source.
+def text_of(path: Path) -> bytes:
+    """A program's BMv2 JSON, as a file has it; compiled if it is source.
 
-    Raises P4Errors, JsonError, or UsageError if it cannot be read.
+    Raises P4Errors, or UsageError if it cannot be read.
     """
-    from testbed.dataplane.compile import compile_p4  # not small, and most networks have no programs
+    if path.suffix == ".p4":
+        from testbed.dataplane.compile import compile_p4
 
-    if path.suffix == ".json":
-        read_json(path)
-        document: dict[str, Any] = json.loads(path.read_text())
-        return document
-    return compile_p4(path).json
+        return compile_p4(path).text
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
 
 
-def program_in(path: Path) -> Program:
-    """The program in a file; raises as `document_of` does."""
-    at = path.stat()
-    return _program(path, at.st_mtime_ns, at.st_size)
+def document_of(path: Path) -> dict[str, Any]:
+    """A program's BMv2 JSON as data; raises as `program_in`."""
+    import json
+
+    text = text_of(path)
+    _program(text, path)
+    document: dict[str, Any] = json.loads(text)
+    return document
+
+
+def program_in(path: Path) -> "Program":
+    """The program in a file. Raises P4Errors, JsonError, or UsageError if it cannot be read."""
+    return _program(text_of(path), path)
 
 
 def facts_of(path: Path) -> Facts:
-    """What the program in a file does; raises as `document_of` does."""
+    """What the program in a file does; raises as `program_in`."""
+    return facts_in(text_of(path), path)
+
+
+def facts_in(text: bytes, path: Path) -> Facts:
+    """What the program in a file does whose BMv2 JSON is `text`, unless the cache knows it. Raises JsonError."""
+    by = maker()
+    name = named(path.stem, (path.stem, text, by), "facts")
+    if by is not None and (content := content_of(name)) is not None:
+        takes_routes, hashes, sets_priority_, sums = marshal.loads(content)
+        return Facts(takes_routes, hashes, sets_priority_, sums and SumFacts(*sums))
+    facts = _facts(_program(text, path))
+    if by is not None:
+        with suppress(UsageError):  # it is only kept in vain
+            keep(name, marshal.dumps((*facts[:-1], facts.sums and tuple(facts.sums))))
+    return facts
+
+
+@lru_cache(maxsize=64)
+def _program(text: bytes, path: Path) -> "Program":
+    from testbed.dataplane.bmv2json import read_text
+
+    return read_text(text, path.stem, str(path))
+
+
+def _facts(program: "Program") -> Facts:
     from testbed.dataplane.forwarding import MEMBERS, ROUTES, SALTS
 
-    program = program_in(path)
     tables = {table.name.rpartition(".")[2] for table in program.tables}
     return Facts({ROUTES, MEMBERS} <= tables, SALTS in tables, sets_priority(program), _sums(program))
 
 
-def _sums(program: Program) -> SumFacts | None:
+def _sums(program: "Program") -> SumFacts | None:
     from testbed.dataplane.aggregation import ARRIVALS, CHILDREN, JOBS, LEAF, SHARED, UNIT, UNIT_LEAF
     from testbed.wire.aggregation import MOST_WORKERS
 
@@ -92,7 +127,7 @@ def _sums(program: Program) -> SumFacts | None:
     return SumFacts(MOST_WORKERS, pool, bool({LEAF, UNIT_LEAF} & actions), protocol)
 
 
-def sets_priority(program: Program) -> bool:
+def sets_priority(program: "Program") -> bool:
     """Whether anything writes `standard_metadata.priority`."""
     priority = program.standard("priority")
     actions = [primitive for action in program.actions.values() for primitive in action.primitives]
@@ -100,8 +135,3 @@ def sets_priority(program: Program) -> bool:
     # The first argument is what is written: of an assignment, of a parser's set, of what an extern gives.
     written = [each.arguments[0] for each in (*actions, *states) if each.arguments]
     return priority is not None and any(term.kind == "field" and term.value == priority for term in written)
-
-
-@lru_cache(maxsize=64)
-def _program(path: Path, changed_ns: int, size_bytes: int) -> Program:  # noqa: ARG001 - a file that changed is another
-    return program_of(document_of(path), path.stem)

@@ -9,7 +9,7 @@ from testbed.spec.model import Spec, SwitchesSpec, SwitchKeys
 from testbed.topology.graph import Graph
 from testbed.topology.select import select_switches
 from testbed.transport import protocol_of
-from testbed.wire.aggregation import BEST_EFFORT, OPTICAL, SLOTS
+from testbed.wire.protocols import BEST_EFFORT, OPTICAL, SLOTS
 
 KEYS = tuple(SwitchKeys.model_fields)
 WRITTEN = {key: SwitchKeys.model_fields[key].alias or key for key in KEYS}  # as a spec has them

@@ -21,7 +21,7 @@ from testbed.transport.parameters import Parameter, ParameterError
 from testbed.transport.roce import PARAMETERS as ROCE_PARAMETERS
 from testbed.transport.roce import RoceEndpoint, queue_pairs
 from testbed.transport.settings import Settings
-from testbed.wire.aggregation import OPTICAL, SLOTS
+from testbed.wire.protocols import OPTICAL, SLOTS
 
 Make = Callable[[Path, int, Sequence[Peer], Settings, int], Endpoint]
 

@@ -6,18 +6,18 @@ compiler and its flags. `NAME-DIGEST.built` names the shared object of a program
 
 import hashlib
 import os
-import shutil
-import subprocess
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from testbed.dataplane.bmv2model import Program
-from testbed.dataplane.cache import cache_folder, content_of, files_as_written, keep, kept, work_folder
+from testbed.dataplane.cache import cache_folder, content_of, keep, kept, maker, named, work_folder
 from testbed.dataplane.native.names import identifier
 from testbed.errors import MachineLacks, TestbedError, UsageError
+
+if TYPE_CHECKING:
+    from testbed.dataplane.bmv2model import Program
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 PROGRAM_SOURCES = ("program.c", "table.c", "packing.c", "tuples.c", "trie.c", "profile.c", "hash.c")
@@ -38,24 +38,42 @@ class CompilerFailed(TestbedError):
     """The C compiler did not take what was generated: a defect of Testbed, or an unusual compiler."""
 
 
-def build_program(program: Program, *, sanitize: bool = False) -> Path:
+def build_text(text: bytes, name: str) -> Path:
+    """The shared object of the program called `name` with that BMv2 JSON, which is not even read if the cache has it.
+
+    Raises as `build_program`.
+    """
+
+    def read() -> "Program":
+        from testbed.dataplane.bmv2json import read_text
+
+        return read_text(text, name)
+
+    return _built(name, text, read, sanitize=False)
+
+
+def build_program(program: "Program", *, sanitize: bool = False) -> Path:
     """The shared object of a program, compiled unless the cache has it.
 
     Raises `JsonError`, `MachineLacks`, `CompilerFailed`, or `UsageError` where the cache cannot be written.
     """
-    runtime = _build("runtime", "o", (*_flags(sanitize), "-r", "-nostdlib"), PROGRAM_SOURCES)
-    flags = (*_flags(sanitize), "-shared", str(runtime))
-    made_from = (program, files_as_written(Path(__file__).parent), _identity(_compiler()), flags)
-    name = identifier(program.name)
-    built = f"{name[:60]}-{hashlib.sha256(repr(made_from).encode()).hexdigest()[:20]}.built"
-    if (known := kept(built)) and (found := kept(content_of(known).decode())):
+    return _built(program.name, program, lambda: program, sanitize=sanitize)
+
+
+def _built(name: str, told_by: object, program: Callable[[], "Program"], *, sanitize: bool) -> Path:
+    """The shared object of a program that is told from others by its name and by something, as `repr` has it."""
+    flags, by = _flags(sanitize), maker()
+    known = named(identifier(name), (name, told_by, by, _identity(_compiler()), flags), "built")
+    if by is not None and (content := content_of(known)) is not None and (found := kept(content.decode())):
         return found
     # Only here: to import the generator takes longer than all that is done for a program that the cache has.
     from testbed.dataplane.native.generator import generate
 
-    found = _build(name, "so", flags, (), generate(program))
-    with suppress(UsageError):  # it is only kept in vain
-        keep(built, found.name.encode())
+    runtime = _build("runtime", "o", (*flags, "-r", "-nostdlib"), PROGRAM_SOURCES)
+    found = _build(identifier(name), "so", (*flags, "-shared", str(runtime)), (), generate(program()))
+    if by is not None:
+        with suppress(UsageError):  # it is only kept in vain
+            keep(known, found.name.encode())
     return found
 
 
@@ -71,14 +89,15 @@ def _flags(sanitize: bool) -> tuple[str, ...]:
 def _build(name: str, kind: str, flags: Sequence[str], runtime: Sequence[str], source: str = "") -> Path:
     """What the compiler makes of files of the runtime and a generated source, unless the cache has it."""
     compiler = _compiler()
-    digest = hashlib.sha256(repr((source, _runtime_digest(), runtime, _identity(compiler), flags)).encode()).hexdigest()
-    target = f"{name[:60]}-{digest[:20]}.{kind}"
+    target = named(name, (source, _runtime_digest(), runtime, _identity(compiler), flags), kind)
     if (found := kept(target)) is not None:
         return found
+    from concurrent.futures import ThreadPoolExecutor
+
     with work_folder() as work:
         sources = [str(RUNTIME / file) for file in runtime]
         if source:
-            generated = work / f"{name[:60]}-{digest[:20]}.c"
+            generated = work / Path(target).with_suffix(".c")
             generated.write_text(source)
             sources.append(str(generated))
         made = work / target
@@ -96,15 +115,19 @@ def _build(name: str, kind: str, flags: Sequence[str], runtime: Sequence[str], s
 
 def _compiler() -> str:
     name = os.environ.get("CC") or "cc"
-    found = shutil.which(name)
-    if found is None:
-        raise MachineLacks(
-            f"no C compiler ({name}): the native target compiles switch programs with it", hint="apt-get install gcc"
-        )
-    return found
+    # As shutil.which, whose import takes longer than all that is done for a program that the cache has.
+    for folder in [""] if os.sep in name else os.get_exec_path():
+        found = Path(folder, name)
+        if found.is_file() and os.access(found, os.X_OK):
+            return str(found)
+    raise MachineLacks(
+        f"no C compiler ({name}): the native target compiles switch programs with it", hint="apt-get install gcc"
+    )
 
 
 def _run(command: list[str]) -> None:
+    import subprocess
+
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False)
     except subprocess.TimeoutExpired as error:

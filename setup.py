@@ -8,6 +8,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 CORE = Path("testbed/netcore")
+SHARING = CORE / "sharing"
 RUNTIME = Path("testbed/dataplane/native/runtime")  # of switch programs, which the core hosts
 SHARED_HEADERS = (RUNTIME / "abi.h", RUNTIME / "crc32.h")
 # Calls between files need no table, and structs written field by field are not read at once in pieces twice as wide,
@@ -38,6 +39,12 @@ setup(
             depends=sorted(str(path) for path in (*SHARED_HEADERS, *CORE.glob("*.h"))),
             define_macros=[("_GNU_SOURCE", None)],
             extra_compile_args=["-std=c11", *OPTIMISED, "-Wall", "-Wextra"],
-        )
+        ),
+        Extension(
+            "testbed.netcore._sharing",
+            sources=sorted(str(path) for path in SHARING.glob("*.c")),
+            depends=[str(SHARING / "sharing.h")],
+            extra_compile_args=["-std=c11", *OPTIMISED, "-Wall", "-Wextra"],
+        ),
     ],
 )

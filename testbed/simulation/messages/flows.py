@@ -98,6 +98,11 @@ class Flows:
         return min(float(self._end.min(initial=np.inf)), float(self._when.min(initial=np.inf)))
 
     @property
+    def to_come_ns(self) -> Floats:
+        """When each thing happens that is known to."""
+        return np.concatenate((self._end[np.isfinite(self._end)], self._when))
+
+    @property
     def ways(self) -> Ints:
         """The links of each active message."""
         return self.paths[self._pair[self.active]]

@@ -8,7 +8,7 @@ from testbed.collective.schedule import Schedule
 from testbed.plan.framing import Framing
 from testbed.simulation.messages.dependencies import Messages, messages
 from testbed.simulation.messages.flows import Flows, Frames
-from testbed.simulation.messages.network import Network
+from testbed.simulation.messages.network import ONE_IN, Network
 from testbed.topology.graph import LinkParameters
 
 PLAIN = Framing(payload_bytes=1000, header_bytes=0, first_bytes=0, last_bytes=0, ack_bytes=0, ack_every=64)
@@ -38,9 +38,9 @@ def run(network: Network, flows: Flows) -> float:
     return float(flows.received_ns.max())
 
 
-def star(ranks: int, link: LinkParameters, together_ns: float = 0.0) -> Network:
+def star(ranks: int, link: LinkParameters, one_in: int = ONE_IN) -> Network:
     """Directed links 2 r (up) and 2 r + 1 (down) of rank r."""
-    return Network([link] * (2 * ranks), together_ns)
+    return Network([link] * (2 * ranks), one_in)
 
 
 def on_star(

@@ -12,7 +12,7 @@ reference. What the driver owns: IP, UDP, ICRC, and departing at `not_before_ns`
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 Buffer = memoryview | bytes | bytearray
 
@@ -21,8 +21,7 @@ ECN_ECT0 = 2
 ECN_CE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Burst:
+class Burst(NamedTuple):
     """A run to send. `headers[i]` (BTH and its extensions, without ICRC) goes before the i-th segment of `payload`."""
 
     peer: int
@@ -39,8 +38,7 @@ class Burst:
         return len(self.headers)
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(NamedTuple):
     """A run received. `ecn` is the two-bit field that every packet of the run carried. The ICRCs were right."""
 
     peer: int

@@ -11,7 +11,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import IntEnum, auto
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -45,6 +45,8 @@ RNR_TIMER_NS = tuple(
 )
 
 _BTH = struct.Struct(">BBHII")
+_ACKNOWLEDGEMENT = struct.Struct(">BBHIII")
+_ONLY_WRITE = struct.Struct(">BBHIIQIII")
 _RETH = struct.Struct(">QII")
 _WORD = struct.Struct(">I")
 _ACK_REQUEST = 1 << 31
@@ -52,14 +54,14 @@ _FECN = 1 << 31
 _BECN = 1 << 30
 
 
-class Verb(Enum):
+class Verb(IntEnum):
     """What a data packet does at the responder."""
 
     SEND = auto()
     WRITE = auto()
 
 
-class Position(Enum):
+class Position(IntEnum):
     """Where in its message a data packet stands."""
 
     FIRST = auto()
@@ -77,6 +79,7 @@ class Operation:
     position: Position | None
     immediate: bool
     header_bytes: int
+    ends: bool  # the last packet of a message
 
 
 def _data_operations() -> dict[int, Operation]:
@@ -99,7 +102,8 @@ def _data_operations() -> dict[int, Operation]:
             reth = verb is Verb.WRITE and position in (Position.FIRST, Position.ONLY)
             size = BTH_BYTES + (RETH_BYTES if reth else 0) + (IMMEDIATE_BYTES if immediate else 0)
             name = f"{verb.name} {position.name}{' with immediate' if immediate else ''}"
-            operations[base + offset] = Operation(name, verb, position, immediate, size)
+            ends = position in (Position.LAST, Position.ONLY)
+            operations[base + offset] = Operation(name, verb, position, immediate, size, ends)
     return operations
 
 
@@ -110,8 +114,8 @@ CNP = 0x81
 
 OPERATIONS: dict[int, Operation] = {
     **_data_operations(),
-    ACKNOWLEDGE: Operation("ACKNOWLEDGE", None, None, False, BTH_BYTES + AETH_BYTES),
-    CNP: Operation("CNP", None, None, False, BTH_BYTES + CNP_RESERVED_BYTES),
+    ACKNOWLEDGE: Operation("ACKNOWLEDGE", None, None, False, BTH_BYTES + AETH_BYTES, False),
+    CNP: Operation("CNP", None, None, False, BTH_BYTES + CNP_RESERVED_BYTES, False),
 }
 _WITH_RETH = frozenset((WRITE_FIRST, WRITE_ONLY, WRITE_ONLY_IMMEDIATE))
 
@@ -126,8 +130,7 @@ OPCODES = bytes(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reth:
+class Reth(NamedTuple):
     """RDMA extended transport header: where a WRITE goes and how long the whole message is."""
 
     address: int
@@ -135,16 +138,14 @@ class Reth:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Aeth:
+class Aeth(NamedTuple):
     """Acknowledgement extended transport header: the syndrome, and the count of completed messages (MSN)."""
 
     syndrome: int
     msn: int
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """A BTH and its extensions. `pad` is how many bytes of padding follow the payload."""
 
     opcode: int
@@ -213,25 +214,43 @@ def decode(data: bytes) -> Header:
     if operation.immediate:
         immediate = _WORD.unpack_from(data, operation.header_bytes - IMMEDIATE_BYTES)[0]
     return Header(
-        opcode=opcode,
-        destination_qp=destination & 0xFFFFFF,
-        psn=sequence & 0xFFFFFF,
-        ack_request=bool(sequence & _ACK_REQUEST),
-        pad=flags >> 4 & 3,
-        reth=reth,
-        aeth=aeth,
-        immediate=immediate,
-        solicited=bool(flags & 0x80),
-        migration=bool(flags & 0x40),
-        fecn=bool(destination & _FECN),
-        becn=bool(destination & _BECN),
-        pkey=pkey,
+        opcode,
+        destination & 0xFFFFFF,
+        sequence & 0xFFFFFF,
+        sequence >= _ACK_REQUEST,
+        flags >> 4 & 3,
+        reth,
+        aeth,
+        immediate,
+        flags >= 0x80,
+        flags & 0x40 != 0,
+        destination >= _FECN,
+        destination & _BECN != 0,
+        pkey,
     )
 
 
 def cnp(destination_qp: int) -> bytes:
     """A congestion notification packet for the sender whose queue pair is `destination_qp`."""
     return encode(Header(CNP, destination_qp, psn=0, becn=True))
+
+
+def acknowledgement(destination_qp: int, psn: int, aeth: Aeth, becn: bool) -> bytes:
+    """What `encode` makes of an ACKNOWLEDGE with these, at a fraction of the time."""
+    destination = becn << 30 | destination_qp
+    word = aeth.syndrome << 24 | aeth.msn
+    return _ACKNOWLEDGEMENT.pack(ACKNOWLEDGE, 0, DEFAULT_PKEY, destination, psn, word)
+
+
+def only_write(destination_qp: int, psn: int, ack_request: bool, size_bytes: int, key: int) -> bytes:
+    """What `encode` makes of a WRITE ONLY with immediate data, at a fraction of the time: a message of `size_bytes`
+    that is one packet and goes to the start of what `key` names, which is its immediate data too.
+    """
+    sequence = ack_request << 31 | psn
+    flags = pad_bytes(size_bytes) << 4
+    return _ONLY_WRITE.pack(
+        WRITE_ONLY_IMMEDIATE, flags, DEFAULT_PKEY, destination_qp, sequence, 0, key, size_bytes, key
+    )
 
 
 def middle_headers(opcode: int, destination_qp: int, psn: int, count: int, ack_request: bool) -> list[bytes]:

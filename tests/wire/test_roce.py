@@ -125,9 +125,7 @@ def test_decode_undoes_encode(header):
 @unhurried
 @given(headers(), st.binary(max_size=40))
 def test_split_undoes_packet(header, payload):
-    header = Header(
-        **{field: getattr(header, field) for field in header.__slots__ if field != "pad"}, pad=-len(payload) & 3
-    )
+    header = header._replace(pad=-len(payload) & 3)
     encoded = roce.encode(header)
     data = roce.packet(encoded, payload)
     assert len(data) % 4 == 0
@@ -211,3 +209,14 @@ def test_the_rnr_timer_table():
     assert len(table) == 32
     assert (table[0], table[1], table[12], table[31]) == (655_360_000, 10_000, 640_000, 491_520_000)
     assert list(table[1:]) == sorted(table[1:])
+
+
+@unhurried
+@given(qp=st.integers(0, 2**24 - 1), psn=st.integers(0, 2**24 - 1), asks=st.booleans(), size=st.integers(0, 4096))
+def test_what_is_made_at_once_is_what_encode_makes(qp, psn, asks, size):
+    aeth = Aeth(size & 0x7F, psn)
+    slowly = Header(roce.ACKNOWLEDGE, qp, psn, aeth=aeth, becn=asks)
+    assert roce.acknowledgement(qp, psn, aeth, asks) == roce.encode(slowly)
+    pad, key = -size % 4, psn + 2**31
+    slowly = Header(roce.WRITE_ONLY_IMMEDIATE, qp, psn, asks, pad, Reth(0, key, size), immediate=key)
+    assert roce.only_write(qp, psn, asks, size, key) == roce.encode(slowly)

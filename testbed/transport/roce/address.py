@@ -33,15 +33,25 @@ def address(rank: int, peer: int, peers: Sequence[Peer], seed: int) -> Address:
         peer=peer,
         local_qp=local,
         remote_qp=remote,
-        source_port=0xC000 | _hash("port", seed, local, remote) & 0x3FFF,
+        source_port=_source_port(seed, local, remote),
         first_psn=_hash("psn", local, remote) & 0xFFFFFF,
         peer_first_psn=_hash("psn", remote, local) & 0xFFFFFF,
     )
 
 
+def source_port(rank: int, peer: int, ranks: int, seed: int) -> int:
+    """The UDP source port of what `rank` sends to `peer`, with the numbers of `queue_pairs`."""
+    first = [(_FIRST_QUEUE_PAIR + each * ranks) for each in (rank, peer)]
+    return _source_port(seed, first[0] + peer & 0xFFFFFF, first[1] + rank & 0xFFFFFF)
+
+
 def queue_pairs(ranks: int) -> tuple[Peer, ...]:
     """Numbers for all ranks of a job that do not overlap."""
     return tuple(Peer(rank, _FIRST_QUEUE_PAIR + rank * ranks) for rank in range(ranks))
+
+
+def _source_port(seed: int, local: int, remote: int) -> int:
+    return 0xC000 | _hash("port", seed, local, remote) & 0x3FFF
 
 
 def _hash(*parts: object) -> int:

@@ -76,7 +76,7 @@ class RoceEndpoint:
     ) -> None:
         """`completion` other than all of it is for transports that lose; here all comes."""
         self._now = now
-        if completion != ALL:
+        if completion is not ALL and completion != ALL:
             raise ValueError("a reliable connection completes a receive only as a whole")
         queue_pair = self._queue_pair(peer)
         if queue_pair.requester.failure:
@@ -98,7 +98,7 @@ class RoceEndpoint:
         payload, segment_bytes = memoryview(arrival.payload), arrival.segment_bytes
         start = 0
         while start < count:
-            taken = consecutive(arrival.headers, start)
+            taken = consecutive(arrival.headers, start) if count > 1 else 1
             end = start + taken
             piece = payload[start * segment_bytes : end * segment_bytes if end < count else len(payload)]
             problem = self._take(queue_pair, arrival.headers[start:end], arrival.ecn, piece, now)
@@ -112,9 +112,10 @@ class RoceEndpoint:
         bursts: list[Burst] = []
         left = budget_packets
         for queue_pair in self._active.values():
-            for burst in self._control(queue_pair, now, left):
-                bursts.append(burst)
-                left -= 1
+            if queue_pair.speaks:
+                control = self._control(queue_pair, now, left)
+                bursts += control
+                left -= len(control)
         waiting = list(self._active.values())
         while waiting and left > 0:
             queue_pair = waiting.pop(0)

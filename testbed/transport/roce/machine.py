@@ -21,12 +21,12 @@ IBTA allows up to four times its value; a second NAK for the PSN that is being r
 effect; a message is refused for want of a receive at its first packet, since its tag is there.
 """
 
-from enum import Enum, auto
+from enum import IntEnum, auto
 
 from testbed.wire.roce import Position, Verb
 
 
-class RequesterState(Enum):
+class RequesterState(IntEnum):
     """States of the sending half."""
 
     READY = auto()
@@ -35,7 +35,7 @@ class RequesterState(Enum):
     FAILED = auto()
 
 
-class Heard(Enum):
+class Heard(IntEnum):
     """What happens to the sending half."""
 
     ASKED = auto()  # a packet that asks for an acknowledgement left
@@ -47,7 +47,7 @@ class Heard(Enum):
     EXPIRED = auto()  # the timer ran out
 
 
-class Action(Enum):
+class Action(IntEnum):
     """What the sending half then does."""
 
     NOTHING = auto()
@@ -83,14 +83,14 @@ REQUESTER: dict[tuple[RequesterState, Heard], tuple[RequesterState, Action]] = {
 }
 
 
-class ResponderState(Enum):
+class ResponderState(IntEnum):
     """States of the receiving half."""
 
     LISTENING = auto()
     GAP = auto()  # a NAK was sent, and what it asked for has not come
 
 
-class Met(Enum):
+class Met(IntEnum):
     """How a packet stands to what the receiving half expects."""
 
     EXPECTED = auto()  # in sequence, and fits
@@ -100,7 +100,7 @@ class Met(Enum):
     BROKEN = auto()  # in sequence, but against the protocol
 
 
-class Reaction(Enum):
+class Reaction(IntEnum):
     """What the receiving half does with it."""
 
     EXECUTE = auto()

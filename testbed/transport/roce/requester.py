@@ -1,7 +1,7 @@
 """The sending half of a queue pair: messages in, runs of packets out, acknowledgements back."""
 
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from testbed.transport.congestion import CongestionControl
 from testbed.transport.endpoint import Buffer, Burst, Counters, Event, Failed, Sent
@@ -31,6 +31,7 @@ from testbed.wire.roce import (
     Verb,
     encode,
     middle_headers,
+    only_write,
     pad_bytes,
     psn_difference,
 )
@@ -47,8 +48,7 @@ _REFUSALS = {
 _LARGEST_MESSAGE_BYTES = 1 << 31  # source: IBTA 9.7.2, message size
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
+class _Message(NamedTuple):
     id: int
     tag: int
     view: memoryview
@@ -137,9 +137,13 @@ class Requester:
 
     def deadline(self, now: int) -> int | None:
         """The earliest instant at which there is something to do or the rate may have changed."""
-        ready_ns = self.ready_ns(now)
-        change_ns = self._congestion.deadline() if ready_ns is not None and ready_ns > now else None
-        return min((at for at in (ready_ns, change_ns, self._timer_ns) if at is not None), default=None)
+        ready_ns, earliest_ns = self.ready_ns(now), self._timer_ns
+        if ready_ns is not None:
+            if earliest_ns is None or ready_ns < earliest_ns:
+                earliest_ns = ready_ns
+            if ready_ns > now and (change_ns := self._congestion.deadline()) is not None:
+                earliest_ns = min(earliest_ns, change_ns)
+        return earliest_ns
 
     def run(self, now: int, ready_ns: int, budget_packets: int) -> Burst:
         """The next run, at most `budget_packets` long; only when `ready_ns` (from the method of that name) has come."""
@@ -170,15 +174,9 @@ class Requester:
             self._hear(Heard.ASKED, now)
         self._departed_ns, self._departed_bits = ready_ns, 8 * wire_bytes
         self._congestion.on_sent(now, wire_bytes)
+        own, ecn = self._address, self._congestion.ecn
         return Burst(
-            peer=self._address.peer,
-            source_port=self._address.source_port,
-            dscp=constants.dscp,
-            ecn=self._congestion.ecn,
-            not_before_ns=ready_ns,
-            segment_bytes=constants.mtu_bytes,
-            headers=tuple(headers),
-            payload=payload,
+            own.peer, own.source_port, constants.dscp, ecn, ready_ns, constants.mtu_bytes, tuple(headers), payload
         )
 
     def acknowledge(self, header: Header, now: int) -> str | None:
@@ -294,8 +292,10 @@ class Requester:
 
     def _headers(self, message: _Message, index: int, count: int, asks: bool) -> list[bytes]:
         """Of `count` packets from packet `index` of `message`; `asks`: the last asks for an acknowledgement."""
-        first, middle, last, only = _OPCODES[self._constants.verb]
         psn, remote = self._next, self._address.remote_qp
+        if message.packets == 1 and self._constants.verb is Verb.WRITE:
+            return [only_write(remote, psn & 0xFFFFFF, asks, message.view.nbytes, message.tag)]
+        first, middle, last, only = _OPCODES[self._constants.verb]
         begins, ends = index == 0, index + count == message.packets
         headers: list[bytes] = []
         reth = Reth(0, message.tag, message.view.nbytes) if self._constants.verb is Verb.WRITE else None

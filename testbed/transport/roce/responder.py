@@ -1,6 +1,5 @@
 """The receiving half of a queue pair: packets in sequence into posted buffers, acknowledgements back."""
 
-from collections import deque
 from dataclasses import dataclass
 
 from testbed.transport.endpoint import Counters, Event, Failed, Received
@@ -8,7 +7,6 @@ from testbed.transport.roce.address import Address
 from testbed.transport.roce.machine import FOLLOWS, RESPONDER, Met, Reaction, ResponderState
 from testbed.transport.roce.parameters import Constants
 from testbed.wire.roce import (
-    ACKNOWLEDGE,
     CREDITS_UNLIMITED,
     NAK_INVALID_REQUEST,
     NAK_REMOTE_ACCESS,
@@ -16,14 +14,15 @@ from testbed.wire.roce import (
     RNR_NAK,
     Aeth,
     Header,
+    Operation,
     Position,
     Verb,
-    encode,
+    acknowledgement,
     psn_difference,
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Receive:
     id: int
     tag: int
@@ -67,7 +66,7 @@ class Responder:
         self._counters = counters
         self._events = events
         self._state = ResponderState.LISTENING
-        self._posted: dict[int, deque[_Receive]] = {}  # by tag; with SEND, which names none, all by 0
+        self._posted: dict[int, list[_Receive]] = {}  # by tag; with SEND, which names none, all by 0
         self._expected = address.peer_first_psn
         self._messages = 0
         self._incoming: _Incoming | None = None
@@ -85,7 +84,11 @@ class Responder:
 
     def post(self, id: int, tag: int, view: memoryview) -> None:
         """Post a receive."""
-        self._posted.setdefault(self._key(tag), deque()).append(_Receive(id, tag, view))
+        receive, key = _Receive(id, tag, view), self._key(tag)
+        if (queue := self._posted.get(key)) is not None:
+            queue.append(receive)
+        else:
+            self._posted[key] = [receive]
 
     def fail(self, reason: str) -> None:
         """End all receives with `reason`."""
@@ -128,7 +131,9 @@ class Responder:
                 return None
         if self._echoes and marked != self._marked:
             self._turn(marked)
-        return self._execute(header, count + ahead, asks, payload[-ahead * self._constants.mtu_bytes :])
+        if ahead:
+            count, payload = count + ahead, payload[-ahead * self._constants.mtu_bytes :]
+        return self._execute(header, count, asks, payload)
 
     def _turn(self, marked: bool) -> None:
         """What comes now is marked and what came before was not, or the other way round."""
@@ -139,7 +144,7 @@ class Responder:
 
     def _packet(self, syndrome: int, psn: int) -> bytes:
         aeth = Aeth(syndrome, self._messages & 0xFFFFFF)
-        return encode(Header(ACKNOWLEDGE, self._address.remote_qp, psn & 0xFFFFFF, aeth=aeth, becn=self._marked))
+        return acknowledgement(self._address.remote_qp, psn & 0xFFFFFF, aeth, self._marked)
 
     def _react(self, met: Met, refusal: int = NAK_INVALID_REQUEST) -> None:
         """Drive the table."""
@@ -157,8 +162,9 @@ class Responder:
                 self._nak = refusal
 
     def _execute(self, header: Header, count: int, asks: bool, payload: memoryview) -> str | None:
+        operation = header.operation
         try:
-            incoming = self._place(header, count, len(payload))
+            incoming = self._place(header, operation, count, len(payload))
         except _RefusedError as refused:
             self._react(Met.BROKEN, refused.syndrome)
             return refused.reason
@@ -173,19 +179,17 @@ class Responder:
         self._expected += count
         self._since_acknowledged += count
         self._acknowledge = self._acknowledge or asks or self._since_acknowledged >= self._constants.ack_every_packets
-        if header.operation.position in (Position.LAST, Position.ONLY):
+        if operation.ends:
             self._complete(incoming)
         return None
 
-    def _place(self, header: Header, count: int, size: int) -> _Incoming | None:
+    def _place(self, header: Header, operation: Operation, count: int, size: int) -> _Incoming | None:
         """The message that these packets are part of; None: no receive is posted for it. Raises _RefusedError."""
-        operation = header.operation
-        verb, position = operation.verb, operation.position
+        verb, position, ends = operation.verb, operation.position, operation.ends
         assert verb is not None
         assert position is not None
         mtu_bytes = self._constants.mtu_bytes
         under_way = self._incoming.verb if self._incoming else None
-        ends = position in (Position.LAST, Position.ONLY)
         if verb is not self._constants.verb or (verb, position) not in FOLLOWS[under_way]:
             raise _RefusedError(NAK_INVALID_REQUEST, "bad_sequence")
         if operation.immediate != ends:
@@ -220,7 +224,7 @@ class Responder:
 
     def _take_posted(self, receive: _Receive) -> None:
         queue = self._posted[self._key(receive.tag)]
-        queue.popleft()
+        queue.pop(0)
         if not queue:
             del self._posted[self._key(receive.tag)]
 
@@ -228,7 +232,9 @@ class Responder:
         self._incoming = None
         self._messages += 1
         end, size = incoming.first + incoming.filled, incoming.receive.view.nbytes
-        missing = tuple((first, last) for first, last in ((0, incoming.first), (end, size)) if first < last)
+        missing: tuple[tuple[int, int], ...] = ()
+        if incoming.first or end < size:
+            missing = tuple((first, last) for first, last in ((0, incoming.first), (end, size)) if first < last)
         self._events.append(Received(incoming.receive.id, missing))
 
     def _key(self, tag: int) -> int:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from testbed.errors import TestbedError
     from testbed.plan.model import Capabilities
     from testbed.run.experiment import Outcome
+    from testbed.spec.reader import Experiment
     from testbed.spec.sweep import Point
 
 
@@ -30,6 +31,7 @@ def register(app: typer.Typer) -> None:
         capture: Annotated[list[str] | None, typer.Option(metavar="SELECT", help="Capture these ports.")] = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print result.json instead of the table.")] = False,
         strict: Annotated[bool, typer.Option(help="An expectation that cannot be decided counts as refuted.")] = False,
+        check: Annotated[str | None, typer.Option(help="simulation: run it there too, and tell the gap.")] = None,
     ) -> int:
         """Run an experiment and print what it measured."""
         from testbed.plan import DEFAULT_CAPABILITIES
@@ -38,15 +40,20 @@ def register(app: typer.Typer) -> None:
 
         overrides = [*(settings or []), *([f"capture.select={json.dumps(capture)}"] if capture else [])]
         experiment = read_experiment(spec, overrides, engine)
+        simulated = None if check is None else _reference(spec, overrides, experiment, check, out)
         with _Progress(quiet=as_json or logging.getLogger("testbed").level >= logging.ERROR) as progress:
             machine = _measured(progress) if emulates(experiment) else DEFAULT_CAPABILITIES
             outcome = run_experiment(experiment, machine, out, progress, strict=strict)
+            beside = _run_beside(simulated, outcome, machine, progress)
         if as_json:
             print(json.dumps([result.to_data() for result in outcome.results], indent=1))
         else:
             _print(outcome)
-        if outcome.error is not None:
-            _tell(outcome.error)
+            if beside is not None:
+                _print_gaps(outcome.directory, beside.directory)
+        for ended in filter(None, (outcome, beside)):
+            if ended.error is not None:
+                _tell(ended.error)
         return outcome.exit_status
 
 
@@ -64,6 +71,34 @@ def _print(outcome: "Outcome") -> None:
     for judgement in outcome.judgements:
         out.print(f"expect: {judgement}", soft_wrap=True)
     out.print(f"written to {outcome.directory}", soft_wrap=True)
+
+
+def _reference(
+    spec: Path, overrides: list[str], experiment: "Experiment", check: str, out: Path | None
+) -> "Experiment":
+    from testbed.cli._check import reference
+
+    return reference(spec, overrides, experiment, check, out)
+
+
+def _run_beside(
+    simulated: "Experiment | None", outcome: "Outcome", machine: "Capabilities", progress: "_Progress"
+) -> "Outcome | None":
+    """What an emulation is held against; None if nothing is asked for, or it was interrupted."""
+    from testbed.errors import Interrupted
+
+    if simulated is None or isinstance(outcome.error, Interrupted):
+        return None
+    from testbed.cli._check import place
+    from testbed.run.experiment import run_experiment
+
+    return run_experiment(simulated, machine, place(outcome.directory), progress)
+
+
+def _print_gaps(emulated: Path, simulated: Path) -> None:
+    from testbed.cli._check import print_gaps
+
+    print_gaps(emulated, simulated)
 
 
 def _tell(error: "TestbedError") -> None:

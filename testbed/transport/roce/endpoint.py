@@ -65,17 +65,22 @@ class RoceEndpoint:
         self._active: dict[int, _QueuePair] = {}  # those with something to send or to wait for, the next to serve first
         self._events: list[Event] = []
         self._now = 0
+        self._deadline_ns: int | None = (
+            None  # as worked out since the last call that may have changed it, if `_settled`
+        )
+        self._settled = False
 
     def post_send(self, id: int, peer: int, tag: int, buffer: Buffer, now: int) -> None:
-        self._now = now
-        self._queue_pair(peer).requester.post(id, tag, buffer, now)
-        self._active[peer] = self._queue_pairs[peer]
+        self._now, self._settled = now, False
+        queue_pair = self._queue_pair(peer)
+        queue_pair.requester.post(id, tag, buffer, now)
+        self._active[peer] = queue_pair
 
     def post_receive(
         self, id: int, peer: int, tag: int, buffer: memoryview, now: int, completion: Completion = ALL
     ) -> None:
         """`completion` other than all of it is for transports that lose; here all comes."""
-        self._now = now
+        self._now, self._settled = now, False
         if completion is not ALL and completion != ALL:
             raise ValueError("a reliable connection completes a receive only as a whole")
         queue_pair = self._queue_pair(peer)
@@ -85,7 +90,7 @@ class RoceEndpoint:
             queue_pair.responder.post(id, tag, as_bytes(buffer))
 
     def receive(self, arrival: Arrival, now: int) -> None:
-        self._now = now
+        self._now, self._settled = now, False
         count = len(arrival.headers)
         self.counters.received_packets += count
         if arrival.ecn == ECN_CE:
@@ -108,7 +113,7 @@ class RoceEndpoint:
         self._settle(queue_pair)
 
     def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]:
-        self._now = now
+        self._now, self._settled = now, False
         bursts: list[Burst] = []
         left = budget_packets
         for queue_pair in self._active.values():
@@ -130,6 +135,8 @@ class RoceEndpoint:
         return bursts
 
     def deadline(self) -> int | None:
+        if self._settled:
+            return self._deadline_ns
         earliest: int | None = None
         for peer, queue_pair in list(self._active.items()):
             at = self._now if queue_pair.speaks else queue_pair.requester.deadline(self._now)
@@ -137,15 +144,18 @@ class RoceEndpoint:
                 del self._active[peer]
             elif earliest is None or at < earliest:
                 earliest = at
+        self._deadline_ns, self._settled = earliest, True
         return earliest
 
     def on_deadline(self, now: int) -> None:
-        self._now = now
+        self._now, self._settled = now, False
         for queue_pair in self._active.values():
             queue_pair.requester.on_deadline(now)
             self._settle(queue_pair)
 
     def events(self) -> Sequence[Event]:
+        if not self._events:
+            return ()
         events = tuple(self._events)
         self._events.clear()
         return events

@@ -117,6 +117,7 @@ class _SimulatedNic(Generic[_Any]):
         self._held_packets = 0
         self._order = 0
         self._free_ns = 0  # when the link has serialised all that was handed over, if nothing pauses it
+        self._due_ns = _NEVER  # the endpoint's deadline, as last looked at
         self._off = False
         self._counts = dict.fromkeys(_COUNTED, 0)
         self._socket = core.open_socket(port, framing.port, self._called, framing=framing.kind, opcodes=framing.opcodes)
@@ -137,25 +138,26 @@ class _SimulatedNic(Generic[_Any]):
 
     def transmit(self, now: int) -> None:
         """Hand over one run that may leave now; the next is asked for when that one has left."""
-        if now < self._free_ns:
-            return
-        deadline_ns = self._endpoint.deadline()
-        if deadline_ns is not None and deadline_ns <= now and self._held_packets < self._most_packets:
-            for burst in self._endpoint.transmit(now, self._most_packets):
-                heapq.heappush(self._held, (burst.not_before_ns, self._order, burst))
-                self._order += 1
-                self._held_packets += burst.packets
-        if self._held and self._held[0][0] <= now:
-            burst = heapq.heappop(self._held)[2]
-            self._held_packets -= burst.packets
-            self._send(burst)
+        endpoint = self._endpoint
+        deadline_ns = endpoint.deadline()
+        if self._free_ns <= now:
+            if deadline_ns is not None and deadline_ns <= now and self._held_packets < self._most_packets:
+                for burst in endpoint.transmit(now, self._most_packets):
+                    heapq.heappush(self._held, (burst.not_before_ns, self._order, burst))
+                    self._order += 1
+                    self._held_packets += len(burst.headers)
+                deadline_ns = endpoint.deadline()
+            if self._held and self._held[0][0] <= now:
+                burst = heapq.heappop(self._held)[2]
+                self._held_packets -= len(burst.headers)
+                self._send(burst)
+        self._due_ns = _NEVER if deadline_ns is None else deadline_ns
 
     def sleep(self, now: int, wake_ns: int | None = None) -> None:
-        """Until something comes, the endpoint has something to do, or `wake_ns`."""
-        deadline_ns = self._endpoint.deadline()
-        due_ns = _NEVER if deadline_ns is None else deadline_ns
-        if self._held:
-            due_ns = min(due_ns, self._held[0][0])
+        """After `transmit`: until something comes, the endpoint has something to do, or `wake_ns`."""
+        due_ns = self._due_ns
+        if self._held and self._held[0][0] < due_ns:
+            due_ns = self._held[0][0]
         if due_ns <= now:
             if self._free_ns <= now:
                 raise RunFailed(
@@ -165,8 +167,9 @@ class _SimulatedNic(Generic[_Any]):
             if wake_ns is None or wake_ns >= self._free_ns:
                 self._core.alarm(self._socket, now, free=True)
                 return
-        if wake_ns is not None:
-            due_ns = wake_ns if due_ns <= now else min(due_ns, wake_ns)
+            due_ns = wake_ns
+        elif wake_ns is not None and wake_ns < due_ns:
+            due_ns = wake_ns
         self._core.alarm(self._socket, None if due_ns == _NEVER else due_ns)
 
     def wake(self, now: int) -> None:
@@ -178,8 +181,7 @@ class _SimulatedNic(Generic[_Any]):
             return
         for run in runs:
             self._receive(run, now)
-        deadline_ns = self._endpoint.deadline()
-        if deadline_ns is not None and deadline_ns <= now:
+        if self._due_ns <= now:
             self._endpoint.on_deadline(now)
         self.turn(now)
 
@@ -190,20 +192,19 @@ class _SimulatedNic(Generic[_Any]):
     def _receive(self, run: "Run", now: int) -> None:
         source_ip, source_port, tos, segment_bytes, headers, payload, corrupt = run
         counts, peer = self._counts, self._peers.get(source_ip)
-        told: Sequence[tuple[tuple[bytes, ...], Buffer, int]]
-        if self._plain is None:
-            told = ((headers, payload, segment_bytes),) if headers else ()
+        if peer is None:
+            counts["strangers"] += len(headers) or 1
+        elif corrupt:
+            counts["corrupt_packets"] += corrupt
+        elif self._plain is None:
+            counts["received_packets"] += len(headers)
+            self._endpoint.receive(Arrival(peer, tos & 3, segment_bytes, headers, payload), now)
         else:
             told, _, malformed = self._plain.take_apart(payload, segment_bytes, source_ip, source_port)
             counts["malformed_packets"] += malformed
-        packets = sum(len(part[0]) for part in told)
-        if peer is None:
-            counts["strangers"] += packets + corrupt
-            return
-        counts["corrupt_packets"] += corrupt
-        counts["received_packets"] += packets
-        for part, data, segment in told:
-            self._endpoint.receive(Arrival(peer, tos & 3, segment, part, data), now)
+            for part, data, segment in told:
+                counts["received_packets"] += len(part)
+                self._endpoint.receive(Arrival(peer, tos & 3, segment, part, data), now)
 
     def _send(self, burst: Burst) -> None:
         headers, payload = burst.headers, burst.payload

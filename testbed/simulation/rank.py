@@ -4,7 +4,7 @@ Its work is the very object that an emulated rank has (`testbed.worker`); what t
 instants are model nanoseconds since the simulation began.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -62,6 +62,8 @@ class SimulatedRank(Generic[Happened]):
         self._finished = finished
         self._iteration: Work[Happened] | None = None
         self._running = False
+        self._complete = False  # all of the iteration has happened, but perhaps not been acknowledged
+        self._held_until_ns: int | None = None  # when a step that is held back may go on
         nic.turn = self._turn
 
     @property
@@ -91,6 +93,7 @@ class SimulatedRank(Generic[Happened]):
         self._running = True
         self.start_ns = now
         self._iteration.start(now)
+        self._held_until_ns, self._complete = self._iteration.wake_ns(), self._iteration.done
         self.nic.wake(now)
 
     def kill(self) -> None:
@@ -108,22 +111,24 @@ class SimulatedRank(Generic[Happened]):
 
     def _turn(self, now: int) -> None:
         nic, iteration = self.nic, self._iteration
-        if self._running and iteration is not None:
-            iteration.go_on(now)
-            self._take(iteration, nic.events(), now)
-        nic.transmit(now)
-        if self._running and iteration is not None:
-            if iteration.done and nic.idle():
-                self._running = False
-                self.end_ns = self.start_ns if iteration.received_ns is None else iteration.received_ns
-                nic.sleep(now)
-                self._finished(now)
-                return
-            nic.sleep(now, iteration.wake_ns())
-        else:
+        if not self._running or iteration is None:
+            nic.transmit(now)
             nic.sleep(now)
-
-    def _take(self, iteration: Work[Happened], events: Iterable[Happened], now: int) -> None:
-        iteration.on_events(events, now)
-        if iteration.failure:
-            raise RunFailed(f"{self.called} failed: {iteration.failure}")
+            return
+        if self._held_until_ns is not None:
+            iteration.go_on(now)
+            self._held_until_ns = iteration.wake_ns()
+        if events := nic.events():
+            iteration.on_events(events, now)
+            if iteration.failure:
+                raise RunFailed(f"{self.called} failed: {iteration.failure}")
+            self._held_until_ns = iteration.wake_ns()
+            self._complete = iteration.done
+        nic.transmit(now)
+        if self._complete and nic.idle():
+            self._running = False
+            self.end_ns = self.start_ns if iteration.received_ns is None else iteration.received_ns
+            nic.sleep(now)
+            self._finished(now)
+        else:
+            nic.sleep(now, self._held_until_ns)

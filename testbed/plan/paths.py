@@ -44,6 +44,8 @@ class Paths:
         self._links = {(link.source, link.source_port): link for link in graph.links}
         self._between: dict[tuple[str, str], Stages] = {}  # by edge switches
         self._hops: dict[tuple[str, str], list[Link]] = {}  # by switch and edge switch
+        # The links from some switches towards an edge switch, and where they lead; the walks of a pod share most.
+        self._stage: dict[tuple[frozenset[str], str], tuple[tuple[int, ...], frozenset[str]]] = {}
 
     def stages(self, source: str, target: str) -> Stages:
         """The links from one host to another, stage by stage (indices, ascending); none from a host to itself."""
@@ -58,13 +60,16 @@ class Paths:
     def _walk(self, start: str, edge: str, target: str) -> Stages:
         """Between two edge switches; hosts of the same two share it, since entries are by subnet."""
         stages: list[tuple[int, ...]] = []
-        here = {start}
+        here = frozenset({start})
         while here != {edge}:
             if edge in here or len(stages) >= len(self._tables):
                 raise RoutingError(f"the routes from {start} to {target} loop or differ in length at {sorted(here)}")
-            links = [link for switch in here for link in self._toward(switch, edge, target)]
-            stages.append(tuple(sorted(link.index for link in links)))
-            here = {link.target for link in links}
+            if (here, edge) not in self._stage:
+                links = [link for switch in here for link in self._toward(switch, edge, target)]
+                stage = tuple(sorted(link.index for link in links))
+                self._stage[here, edge] = stage, frozenset(link.target for link in links)
+            stage, here = self._stage[here, edge]
+            stages.append(stage)
         if [link.target for link in self._next(edge, target)] != [target]:
             raise RoutingError(f"{edge} does not hand packets for {target} to it")
         return tuple(stages)

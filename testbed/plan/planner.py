@@ -69,7 +69,8 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
     if switching.kind == "bmv2":
         check_ceiling(prediction, capabilities.through("bmv2"), dilation)
     core = router.core_cables()
-    failing = [frozenset([cable]) for cable in core]
+    # In simulation nothing fails but what faults take down.
+    failing = [frozenset([cable]) for cable in core] if spec.engine == "emulation" else []
     # A host's only cable leaves nothing to choose, so only switch-to-switch cables count.
     failing += [cables & frozenset(core) for cables in failing_sets(graph, spec.faults)]
     return Plan(

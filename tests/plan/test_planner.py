@@ -118,6 +118,8 @@ def test_cables_that_faults_take_down_together() -> None:
     alternates = [alternate.cables for alternate in planned(faults=faults).alternates]
     assert len(alternates) == 32 + 1
     assert alternates[-1] == (first, second)  # h0's own cable leaves nothing to choose
+    simulated = planned(engine="simulation", faults=faults)
+    assert [alternate.cables for alternate in simulated.alternates] == [(first,), (first, second)]
 
 
 def test_paths_by_stages() -> None:

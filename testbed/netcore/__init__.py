@@ -25,6 +25,8 @@ from testbed.netcore._core import (
     socket_drops,
 )
 
+Run = tuple[int, int, int, int, tuple[bytes, ...], memoryview, int]
+
 __all__ = [
     "CPU_PORT",
     "HOLD_LIMIT_S",
@@ -35,6 +37,7 @@ __all__ = [
     "PASSES",
     "SLOT_BYTES",
     "Fabric",
+    "Run",
     "icrc",
     "open_packet",
     "open_tap",

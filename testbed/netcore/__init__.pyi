@@ -82,7 +82,7 @@ def roce_decode(
     `payload` is a view into `data`, which is compacted in place (so it must be writable, and read before the next
     receive). segment_bytes 0 (or >= len(data)): the datagram is a single wire packet. opcodes: 256 entries; entry i
     tells of BTH opcode i: bits 0-5 its header bytes, BTH included (0: unknown, malformed); bit 7 set if such a packet
-    begins a message; bit 6, which is for `Fabric.open_socket`, if it does neither begin nor end one. The IP
+    begins a message; bit 6, which is for `Fabric.open_socket`, if more packets of it follow. The IP
     identification is not known here, so each packet may have that of any place in a super-packet (0 to
     MAX_SEGMENTS - 1).
     """
@@ -364,6 +364,9 @@ class Fabric:
     # Sockets of hosts at memory ports, under a virtual clock. `play` keeps the interpreter's lock, and calls turns and
     # functions between two events; these may call any other method but `play` and `advance`.
 
+    def add_neighbour(self, ip: int, mac: bytes) -> None:
+        """Let sockets send to an address that is no host's (`set_address` tells of those)."""
+
     def open_socket(
         self,
         port: int,
@@ -379,8 +382,8 @@ class Fabric:
         all that came since the last turn, in order. "roce": payloads travel by reference, and are told of as what they
         are *then* in the sender's memory; a packet that comes cut, flipped or malformed is a run with `corrupt` 1 and
         nothing else. With `opcodes` (as `roce_decode` takes them) what a go-back-N receiver only keeps waits for the
-        next turn: packets that are neither first nor last of their message, in sequence, not asking for an
-        acknowledgement, not CE, with the ToS of the one before. Packets whose payloads lie end to end in the run that
+        next turn: packets that are not the last of their message, in sequence, not asking for an acknowledgement, not
+        CE, with the ToS of the one before. Packets whose payloads lie end to end in the run that
         they were sent in are one run again. Without `opcodes` each packet is told at its instant, with its BTH alone as
         header. "plain": the UDP payload is real bytes; `headers` is (), and each packet is told at its instant.
 

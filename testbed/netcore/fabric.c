@@ -235,7 +235,8 @@ static void deliver_to_memory(void *receiver, struct packet *packet)
     uint64_t at_ns = (uint64_t)packet->due_ns;
     struct packet *filled = split_fill(&port->fabric->pool, packet, SPLIT_ALL);
     packet = filled ? filled : packet;
-    if (filled && records_keep(&port->fabric->taken, SIZE_MAX, port->index, at_ns, packet->frame, packet->length))
+    size_t limit = port->stack ? FABRIC_STRAY_RECORDS : SIZE_MAX;
+    if (filled && records_keep(&port->fabric->taken, limit, port->index, at_ns, packet->frame, packet->length))
         port->port.written++;
     else
         port->port.write_errors++;

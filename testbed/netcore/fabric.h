@@ -25,6 +25,7 @@
 #define FABRIC_SPIN_PART 8      /* of the time that the loop slept: what it may spin; who is busy never does */
 #define FABRIC_SPIN_MOST_NS 1000000 /* of it that may be saved up */
 #define FABRIC_HOLD_LIMIT_S 5   /* the loop comes to rest in a thousandth of it, unless it is stuck */
+#define FABRIC_STRAY_RECORDS 4096 /* frames kept at most that come to a host and are for no socket of it */
 #define FABRIC_PLAY_EVENTS (1 << 18) /* fired before it is looked whether somebody interrupts */
 #define FABRIC_NIC_BYTES (UINT64_C(4) << 20) /* queue of a host's NIC above which its TAP is read no more */
 
@@ -81,7 +82,7 @@ struct fabric {
     size_t link_count;
     struct p4_switch **switches;
     size_t switch_count;
-    struct addresses addresses; /* of hosts */
+    struct addresses addresses; /* to which sockets send */
     struct records taken; /* frames that came out at memory ports */
     bool nic_by_dscp; /* NICs queue by DSCP */
     bool is_virtual;

@@ -118,7 +118,7 @@ static void apply_address(struct fabric *fabric, void *argument)
     memcpy(port->mac, addressing->mac, sizeof port->mac);
     port->ip = addressing->ip;
     port->addressed = true;
-    addressing->done = addresses_add(&fabric->addresses, port);
+    addressing->done = addresses_add(&fabric->addresses, port->ip, port->mac);
 }
 
 static PyObject *set_address(PyObject *self, PyObject *args, PyObject *keywords)
@@ -630,6 +630,7 @@ static PyMethodDef methods[] = {
     {"set_depth", KEYWORDS(py_set_depth), NULL},
     {"switch_counters", py_switch_counters, METH_VARARGS, NULL},
     {"advance", py_advance, METH_O, NULL},
+    {"add_neighbour", KEYWORDS(py_add_neighbour), NULL},
     {"open_socket", KEYWORDS(py_open_socket), NULL},
     {"send_run", (PyCFunction)(void (*)(void))py_send_run, METH_FASTCALL, NULL},
     {"alarm", (PyCFunction)(void (*)(void))py_alarm, METH_FASTCALL | METH_KEYWORDS, NULL},

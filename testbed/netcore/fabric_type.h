@@ -68,6 +68,7 @@ PyObject *py_switch_counters(PyObject *self, PyObject *args);
 PyObject *py_advance(PyObject *self, PyObject *argument);
 
 /* Methods that are about sockets. */
+PyObject *py_add_neighbour(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_open_socket(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_send_run(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *py_alarm(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);

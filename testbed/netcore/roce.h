@@ -10,7 +10,7 @@
 #define ROCE_SEGMENTS 64                 /* of a super-packet: UDP_MAX_SEGMENTS of Linux before 6.9 */
 #define ROCE_DATAGRAM_BYTES (65535 - 28) /* UDP payload of the largest IPv4 packet */
 #define ROCE_OPCODE_BEGINS 0x80          /* in the opcode table: such a packet begins a message */
-#define ROCE_OPCODE_MIDDLE 0x40          /* in the opcode table: it is neither the first nor the last of its message */
+#define ROCE_OPCODE_GOES_ON 0x40         /* in the opcode table: more packets of its message follow */
 #define ROCE_OPCODE_HEADER 0x3f          /* in the opcode table: header bytes, BTH included; 0: unknown */
 
 /* A super-packet in the making: wire packets of one size, the last of which may be shorter. */

@@ -129,8 +129,8 @@ static bool receive_in_flow(struct socket *socket, struct packet *packet, const 
     uint32_t queue_pair = load32(bth + QUEUE_PAIR_AT - 1) & PSN_MASK, psn = load32(bth + PSN_AT - 1) & PSN_MASK;
     uint8_t opcode = socket->opcodes[bth[0]], tos = ip[1];
     struct flow *flow = flows_find(&socket->flows, load32(ip + 12), queue_pair);
-    bool middle = opcode & ROCE_OPCODE_MIDDLE, follows = flow && flow->next == psn && flow->tos == tos;
-    bool quiet = follows && middle && !(bth[ACK_REQUEST_AT] & ACK_REQUEST) && (tos & ECN_MASK) != ECN_CE;
+    bool goes_on = opcode & ROCE_OPCODE_GOES_ON, follows = flow && flow->turn && flow->next == psn && flow->tos == tos;
+    bool quiet = follows && goes_on && !(bth[ACK_REQUEST_AT] & ACK_REQUEST) && (tos & ECN_MASK) != ECN_CE;
     bool open = follows && flow->turn == socket->turn && !(opcode & ROCE_OPCODE_BEGINS) && joins(flow->run, packet, at);
     struct arrived *run;
     if (open) {
@@ -157,22 +157,24 @@ static bool receive_in_flow(struct socket *socket, struct packet *packet, const 
 void socket_receive(struct socket *socket, struct packet *packet, int64_t now_ns)
 {
     struct roce_frame at;
+    if (socket->roce && !socket->coalesces) { /* how long the header is, is not known */
+        struct packet *filled = split_fill(&fabric_of_socket(socket)->pool, packet, SPLIT_ALL);
+        packet = filled ? filled : packet;
+    }
     if (!socket->roce) {
         struct arrived *run = begin_run(socket, packet, false);
         if (run)
             run->segment_bytes = packet->layout.end - packet->layout.payload;
     } else if (!socket_read_roce(socket, packet, &at) ||
-               !(packet->flags & PACKET_SPLIT ? !split_is_cut(packet) : is_intact(packet))) {
+               !(packet->flags & PACKET_SPLIT ? socket->coalesces && !split_is_cut(packet) : is_intact(packet))) {
         begin_run(socket, packet, true);
     } else if (socket->coalesces) {
         if (receive_in_flow(socket, packet, &at))
             return;
     } else {
         struct arrived *run = begin_run(socket, packet, false);
-        if (run) {
-            run->segment_bytes = at.payload_bytes;
-            run->payload = packet->flags & PACKET_SPLIT ? payload_of(packet, &at) : NULL;
-        }
+        if (run)
+            run->segment_bytes = run->last_bytes = at.payload_bytes;
     }
     give_turn(socket, now_ns);
 }

@@ -1,9 +1,9 @@
 /* A UDP socket of a host under a virtual clock: what came and was not told of yet, and when it has its turn.
  *
  * RoCE's packets are told of in runs, as receive offload would have them, but never late: what an endpoint may react to has
- * the socket's turn follow at once. Only the middle of a message waits, in sequence, without an acknowledgement asked for,
- * without Congestion Experienced and with the same ToS as the packet before, since a go-back-N receiver does no more than
- * keep it. It waits for anything that gives the socket its turn.
+ * the socket's turn follow at once. All but the last of a message may wait: in sequence, without an acknowledgement asked
+ * for, without Congestion Experienced and with the same ToS as the packet before, since a go-back-N receiver does no more than
+ * keep it (that nothing is posted for a message it says at its end). It waits for anything that gives the socket its turn.
  */
 #ifndef NETCORE_SOCKET_H
 #define NETCORE_SOCKET_H

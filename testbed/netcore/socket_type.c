@@ -267,6 +267,20 @@ static struct socket_object *new_socket(struct fabric_object *self)
     return self->sockets[self->socket_count++] = object;
 }
 
+PyObject *py_add_neighbour(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"ip", "mac", NULL};
+    unsigned int ip;
+    const char *mac;
+    Py_ssize_t length;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Iy#:add_neighbour", names, &ip, &mac, &length) ||
+        !fabric_type_virtual(self))
+        return NULL;
+    if (length != sizeof ((struct neighbour *)NULL)->mac)
+        return PyErr_Format(PyExc_ValueError, "a MAC address has 6 bytes");
+    return addresses_add(&fabric_of(self)->addresses, ip, (const uint8_t *)mac) ? Py_NewRef(Py_None) : PyErr_NoMemory();
+}
+
 PyObject *py_open_socket(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"port", "udp_port", "turn", "framing", "opcodes", NULL};
@@ -275,7 +289,7 @@ PyObject *py_open_socket(PyObject *self, PyObject *args, PyObject *keywords)
     unsigned short udp_port;
     PyObject *turn;
     const char *framing, *opcodes = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "nHO$sy#:open_socket", names, &index, &udp_port, &turn, &framing,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "nHO|$sy#:open_socket", names, &index, &udp_port, &turn, &framing,
                                      &opcodes, &opcode_count))
         return NULL;
     bool roce = framing && strcmp(framing, "roce") == 0;
@@ -326,16 +340,16 @@ struct outgoing {
 static bool address(struct outgoing *outgoing, uint32_t target_ip, uint16_t source_port, uint8_t tos)
 {
     const struct fabric_port *own = outgoing->socket->stack->port;
-    const struct fabric_port *target = addresses_find(&outgoing->fabric->addresses, target_ip);
+    const uint8_t *target = addresses_find(&outgoing->fabric->addresses, target_ip);
     uint8_t *ip = outgoing->headers + ETHERNET_BYTES, *udp = ip + IPV4_BYTES;
     if (!target) {
-        PyErr_Format(PyExc_ValueError, "no host has the address %u.%u.%u.%u", target_ip >> 24, target_ip >> 16 & 255,
+        PyErr_Format(PyExc_ValueError, "nobody has the address %u.%u.%u.%u", target_ip >> 24, target_ip >> 16 & 255,
                      target_ip >> 8 & 255, target_ip & 255);
         return false;
     }
     memset(outgoing->headers, 0, sizeof outgoing->headers);
-    memcpy(outgoing->headers, target->mac, sizeof target->mac);
-    memcpy(outgoing->headers + sizeof target->mac, own->mac, sizeof own->mac);
+    memcpy(outgoing->headers, target, sizeof own->mac);
+    memcpy(outgoing->headers + sizeof own->mac, own->mac, sizeof own->mac);
     store16(outgoing->headers + 12, ETHERTYPE_IPV4);
     ip[0] = 0x45;
     ip[1] = tos;

@@ -120,8 +120,8 @@ OPERATIONS: dict[int, Operation] = {
 _WITH_RETH = frozenset((WRITE_FIRST, WRITE_ONLY, WRITE_ONLY_IMMEDIATE))
 
 # For `testbed.netcore`: by opcode, the bytes of the header (0: unknown), bit 7 where it begins a run, and bit 6 where
-# it is neither the first nor the last of its message.
-_RUN_BITS = {Position.MIDDLE: 0x40, Position.LAST: 0x00}
+# more packets of its message follow.
+_RUN_BITS = {Position.FIRST: 0xC0, Position.MIDDLE: 0x40, Position.LAST: 0x00}
 OPCODES = bytes(
     operation.header_bytes | (_RUN_BITS.get(operation.position, 0x80) if operation.position else 0x80)
     if (operation := OPERATIONS.get(opcode))

@@ -85,7 +85,7 @@ def test_opcodes_of_the_reliable_connection():
     assert names[0x06] == "WRITE FIRST"
     assert names[0x09] == "WRITE LAST with immediate"
     assert names[0x0B] == "WRITE ONLY with immediate"
-    assert (roce.OPCODES[0x06], roce.OPCODES[0x07], roce.OPCODES[0x81], roce.OPCODES[0x55]) == (0x9C, 0x4C, 0x9C, 0)
+    assert (roce.OPCODES[0x06], roce.OPCODES[0x07], roce.OPCODES[0x81], roce.OPCODES[0x55]) == (0xDC, 0x4C, 0x9C, 0)
 
 
 def headers() -> st.SearchStrategy[Header]:

@@ -1,10 +1,11 @@
-"""A member's end of an aggregation: packets a second, by run length; and a million packets at 1 % loss.
+"""A member's end of an aggregation: packets a second, by run length; a million packets at 1 % loss; what losses cost.
 
-    python -m tests.bench.reduction [--lossy]
+    python -m tests.bench.reduction [--lossy | --slow]
 
 The first counts rounds (a packet made and its result taken in: quantised, encoded, decoded, restored) a second of CPU
 time of one core. With --lossy 8 members sum up buffers over the compiled `aggregate` instead, which takes a million
-packets: int32 bit-exact, float32 within the stated bound, or it fails.
+packets: int32 bit-exact, float32 within the stated bound, or it fails. With --slow they sum up
+2 MiB of int32 at a switch whose cables take their time (1 Gb/s, 10 us), in virtual time: how long, by loss.
 """
 
 import argparse
@@ -21,9 +22,11 @@ from testbed.transport.endpoint import Arrival, Burst
 from tests.transport.aggregation import impaired, members
 from tests.transport.native_switches import NativeSwitch
 from tests.transport.test_aggregation import reduce
+from tests.transport.test_slow_star import bound_ns, share_again, summed
 
 CHUNKS, VALUES, SLOTS = 16_384, 256, 128
 MEMBERS, PACKETS = 8, 1_000_000
+SLOW_CHUNKS = 2048
 
 
 def rounds_per_s(run_packets: int, hold: str, dtype: type[np.generic]) -> float:
@@ -76,11 +79,25 @@ def lossy(dtype: type[np.generic]) -> None:
     )
 
 
+def slow() -> None:
+    for loss in (0.0, 0.001, 0.01):
+        for seed in range(3):
+            star = summed(loss=loss, seed=seed, chunks=SLOW_CHUNKS)
+            ratio = max(star.ended_ns) / bound_ns(SLOW_CHUNKS)
+            timeouts = sum(end.counters.timeouts for end in star.ends)
+            print(f"loss {loss:.1%}: {ratio:.3f} x the bound, {share_again(star):.1%} sent again, {timeouts} timeouts")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lossy", action="store_true")
+    parser.add_argument("--slow", action="store_true")
     dtypes: tuple[type[np.generic], ...] = (np.int32, np.float32, np.float16)
-    if parser.parse_args().lossy:
+    options = parser.parse_args()
+    if options.slow:
+        slow()
+        return
+    if options.lossy:
         for dtype in dtypes[:2]:
             lossy(dtype)
         return

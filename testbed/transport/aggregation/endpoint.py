@@ -5,9 +5,13 @@ round at a time: its packet is sent, and sent again when its timer runs out, unt
 slot's next round with the other version. So the switch knows, when a chunk comes, that this member has the result of
 the one before: two versions are enough, and any packet may be lost, doubled or late. Results are told by their number.
 
+All members send in the order in which results come, which is the same for all of them. So a packet is sent again, too,
+when results have come of packets that were sent some time after it (`reordering.py`); what is slow for all, and the
+last packets of a reduction, are left to the timer.
+
 With a server (`protocol: besteffort`) a packet that is sent again says so, a window (`window.py`) limits how many
-chunks are under way, and a packet is sent again too when results of later ones have come, since part of a chunk may
-wait at the switch while the rest found no room there. Everything else is the same.
+chunks are under way, and three packets are enough, since part of a chunk may wait at the switch while the rest found no
+room there. Everything else is the same.
 
 All work is done on arrays, so that a packet costs the less the more there are at once: what has come waits, but no
 longer than `hold`, until a quarter of the slots or all that is still to come is there.
@@ -26,14 +30,12 @@ from testbed.transport.aggregation.parameters import Constants
 from testbed.transport.aggregation.reduction import Reduction
 from testbed.transport.aggregation.seam import AGGREGATOR, Member, Reduced, ReduceEvent
 from testbed.transport.aggregation.slots import AGAIN, FREE, Numbers, Slots
-from testbed.transport.aggregation.timer import Timer
 from testbed.transport.aggregation.window import Window
 from testbed.transport.endpoint import ECN_CE, ECN_ECT0, ECN_NOT_ECT, Arrival, Burst, Counters, Failed, Path
 from testbed.transport.settings import Settings
 from testbed.wire.aggregation import UDP_PORT, VALUE_BYTES, Flag, Kind
 
 ROCE_SOURCE_PORT = 0xC000  # the first of those that RoCE senders take
-_OVERTAKEN_BY = 3  # packets sent later: ATP's and TCP's threshold (RFC 5681); ATP's public worker has 1
 
 
 class AggregationEndpoint:
@@ -49,7 +51,8 @@ class AggregationEndpoint:
         self._constants = Constants.of(path, settings.values)
         self._chunk_bytes = self._constants.values * VALUE_BYTES
         self._quantiser = Quantiser(member.workers)
-        self._timer = Timer(self._constants.timeout_ns, self._constants.backoff)
+        self._timer = self._constants.timer()
+        self._reordering = self._constants.reordering()
         self._window = Window(self._constants.slots) if self._constants.best_effort else None
         self._marked = False  # of what came and is not taken in, some met a deep queue
         self._slots = Slots(self._constants.slots, member.job, self._constants.values)
@@ -212,9 +215,11 @@ class AggregationEndpoint:
         if len(slots):
             once = slots[(state.timeouts[slots] == 0) & state.once[slots]]
             if len(once):
-                self._timer.measure(self._now - int(state.sent_ns[once].max()))
+                last = once[state.sent_ns[once].argmax()]
+                self._timer.measure(self._now - int(state.sent_ns[last]), int(state.under_way[last]))
+            if len(early := state.answered_early(slots, self._constants, self._now)):
+                self._reordering.erred(int(state.order[early].max()), state.orders)
             self.counters.received_bytes += sums.nbytes
-            state.asked -= len(slots)
             if self._window is not None:
                 if self._marked or (framing.flags_of(rest) & Flag.CONGESTED).any():
                     self._window.cut(int(state.sent_ns[slots].max()), self._now)
@@ -223,8 +228,9 @@ class AggregationEndpoint:
             latest = int(state.order[slots].max())
             for group, which in self._alike(slots):
                 self._accept(group, slots[which], sums[which], exponents[which])
-            if self._window is not None:
-                state.overtaken(latest, _OVERTAKEN_BY)
+            state.answered(len(slots), self._timer, self._now)
+            if len(state.overtaken(latest, self._reordering.packets)):
+                self._reordering.recovers(latest, state.orders)
         if others is not None:
             self._sort_out(*others)
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from testbed.transport.aggregation.reordering import Reordering
+from testbed.transport.aggregation.timer import Timer
 from testbed.transport.endpoint import Path
 from testbed.transport.parameters import Parameter, Value, Values, whole
 from testbed.wire.aggregation import (
@@ -23,6 +25,7 @@ _SLOTS_LEAST = 16
 _TIMEOUT_RTTS = 2
 _HOLD_SHARE = 4  # of the base RTT
 _BATCH_SHARE = 4  # of the slots
+_OVERTAKEN_BY = 3  # ATP's and TCP's threshold (RFC 5681); ATP's public worker has 1
 POOL = 2048
 _ROCE_BYTES = BTH_BYTES + ICRC_BYTES
 
@@ -129,8 +132,9 @@ PARAMETERS = (
     ),
     Parameter(
         "timeout",
-        "the least that a packet waits for its result before it is sent again; four short measured round trips if that "
-        "is more, twice as long after each timeout, never longer than `backoff` doublings of this",
+        "how long a packet waits for its result, with all slots under way, before it is sent again: less by a packet's "
+        "time for each slot that is not, but two base RTTs at least, and four times what short measured round trips "
+        "take beyond that; twice as long after each timeout, never longer than `backoff` doublings of this",
         10_000_000,
         "ns",
         "SwitchML's public worker: 10 ms",
@@ -184,12 +188,16 @@ class Constants:
     batch: int
     dscp: int
     burst_packets: int
+    reordered_by: int  # at the least: how many of its packets may overtake one
+    packet_ns: int
+    base_rtt_ns: int
 
     @classmethod
     def of(cls, path: Path, values: Values) -> "Constants":
+        best_effort = values["protocol"] == BEST_EFFORT
         return cls(
             roce=values["framing"] == "roce",
-            best_effort=values["protocol"] == BEST_EFFORT,
+            best_effort=best_effort,
             values=whole(values, "values"),
             slots=whole(values, "slots"),
             timeout_ns=whole(values, "timeout"),
@@ -199,4 +207,16 @@ class Constants:
             batch=batch_of(values),
             dscp=whole(values, "dscp"),
             burst_packets=path.max_burst_packets,
+            reordered_by=_OVERTAKEN_BY if best_effort else max(_OVERTAKEN_BY, batch_of(values)),
+            packet_ns=_packet_ns(path, values),
+            base_rtt_ns=path.base_rtt_ns,
         )
+
+    def reordering(self) -> Reordering:
+        """A member's, at the beginning; with a server it stays so."""
+        most = self.reordered_by if self.best_effort else max(self.slots, self.reordered_by)
+        return Reordering(self.reordered_by, most)
+
+    def timer(self) -> Timer:
+        """A member's, at the beginning."""
+        return Timer(self.timeout_ns, _TIMEOUT_RTTS * self.base_rtt_ns, self.packet_ns, self.slots, self.backoff)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from testbed.codec.block_exponent import LEAST_EXPONENT
 from testbed.transport.aggregation import framing
+from testbed.transport.aggregation.parameters import Constants
 from testbed.transport.aggregation.reduction import Reduction
 from testbed.transport.aggregation.timer import Timer
 
@@ -18,6 +19,7 @@ from testbed.transport.aggregation.timer import Timer
 AGAIN, UNSENT, FREE = 1 << 60, 1 << 61, 1 << 62
 
 Numbers = npt.NDArray[np.int64]
+_NONE: Numbers = np.empty(0, np.int64)
 
 
 class Slots:
@@ -34,13 +36,16 @@ class Slots:
         self.timeouts = np.zeros(count, np.int64)  # in this round
         self.doubled = np.zeros(count, np.int64)  # how often the wait is
         self.sent_ns = np.zeros(count, np.int64)
+        self.under_way = np.zeros(count, np.int64)  # how many results were to come when it was sent, its own included
         self.once = np.ones(count, np.bool_)  # its packet was not sent again
         self.order = np.zeros(count, np.int64)  # of sending
         self.due_ns = np.full(count, FREE, np.int64)  # when its packet is sent again
         self.earliest_ns = FREE  # none of those is before it
         self.asked = 0  # how many results are to come
+        self._most_asked = 0  # since waits were last shortened
         self._values = values
-        self._orders = 0
+        self.orders = 0  # of the next packet
+        self._oldest = 0  # of those that wait none was sent before it
         self._ready: deque[Numbers] = deque()  # those with a packet to send, and some more
 
     @property
@@ -87,7 +92,12 @@ class Slots:
                 piece = piece[:room]
             pieces.append(piece)
             room -= len(piece)
-        slots: Numbers = pieces[0] if len(pieces) == 1 else np.unique(np.concatenate(pieces))
+        slots: Numbers = pieces[0]
+        if (
+            len(pieces) > 1
+        ):  # each once, in the order in which they became ready: all members keep to the results' order
+            slots = np.concatenate(pieces)
+            slots = slots[np.sort(np.unique(slots, return_index=True)[1])]
         due_ns = self.due_ns[slots]
         unsent: Numbers = slots[(due_ns == UNSENT) | (due_ns == AGAIN)]
         return unsent
@@ -109,15 +119,30 @@ class Slots:
         first = self.due_ns[slots] == UNSENT
         fresh = int(np.count_nonzero(first))
         self.asked += fresh
+        self._most_asked = max(self._most_asked, self.asked)
         self.doubled[slots[first]] = timer.doubled
-        waits_ns = timer.waits_ns(self.doubled[slots])
+        waits_ns = timer.waits_ns(self.doubled[slots], self.asked)
         self.sent_ns[slots] = now
+        self.under_way[slots] = self.asked
         self.once[slots] = first
-        self.order[slots] = np.arange(self._orders, self._orders + len(slots))
-        self._orders += len(slots)
+        self.order[slots] = np.arange(self.orders, self.orders + len(slots))
+        self.orders += len(slots)
         self.due_ns[slots] = now + waits_ns
         self.earliest_ns = min(self.earliest_ns, now + int(waits_ns.min()))
         return len(slots) - fresh
+
+    def answered(self, results: int, timer: Timer, now: int) -> None:
+        """So many results have come, and what follows is ready. Where nothing does, and half of what was under way is
+        not any more, all wait from now on as if they were sent with the others (RFC 8985, 7.2).
+        """
+        self.asked -= results
+        if 2 * self.asked <= self._most_asked and not self._ready:
+            self._most_asked = self.asked
+            waiting = np.flatnonzero(self.due_ns < AGAIN)
+            if len(waiting):
+                sooner_ns = now + timer.waits_ns(self.doubled[waiting], self.asked)
+                self.due_ns[waiting] = np.minimum(self.due_ns[waiting], sooner_ns)
+                self.earliest_ns = min(self.earliest_ns, int(sooner_ns.min()))
 
     def expire(self, timer: Timer, now: int) -> Numbers:
         """Those whose wait is over: their packets are to be sent again."""
@@ -131,12 +156,25 @@ class Slots:
         return expired
 
     def overtaken(self, order: int, by: int) -> Numbers:
-        """Those sent `by` packets or more before the one of `order`, and waiting still, are to be sent again."""
-        overtaken = np.flatnonzero((self.due_ns < AGAIN) & (self.order <= order - by))
+        """Those sent `by` packets or more before the one of `order`, and waiting still, are to be sent again; twice as
+        many before it, if they were sent again already.
+        """
+        if order - by < self._oldest:
+            return _NONE
+        waiting = np.flatnonzero(self.due_ns < AGAIN)
+        late = self.order[waiting] <= order - np.where(self.once[waiting], by, 2 * by)
+        overtaken: Numbers = waiting[late]
         if len(overtaken):
             self.due_ns[overtaken] = AGAIN
             self._ready.appendleft(overtaken)
+        self._oldest = int(self.order[waiting[~late]].min(initial=self.orders))
         return overtaken
+
+    def answered_early(self, slots: Numbers, constants: Constants, now: int) -> Numbers:
+        """Those of `slots`, which have their results, that were sent again in vain: less than half a round trip ago."""
+        again = slots[~self.once[slots]]
+        trips_ns = self.under_way[again] * constants.packet_ns + constants.base_rtt_ns
+        return again[2 * (now - self.sent_ns[again]) < trips_ns]
 
     def clear(self) -> None:
         """No slot has a round any more."""

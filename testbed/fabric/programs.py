@@ -24,9 +24,11 @@ def compile_programs(names: Iterable[str], folder: Path, *, native: bool) -> Map
     """
     # Only here: most networks have no programs.
     from testbed.dataplane.compile import compile_p4
-    from testbed.dataplane.native.build import build_text
+    from testbed.dataplane.native.build import build_text, prepare
     from testbed.dataplane.programs import facts_in, path_of, text_of
 
+    if native:
+        prepare()
     compiled = {}
     for number, name in enumerate(dict.fromkeys(names)):
         path = path_of(name)

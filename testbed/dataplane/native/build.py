@@ -6,6 +6,7 @@ compiler and its flags. `NAME-DIGEST.built` names the shared object of a program
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -32,6 +33,7 @@ FLAGS = (
 OPTIMISED = ("-O2",)
 SANITIZED = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 COMPILE_LIMIT_S = 300
+_PREPARING = threading.Lock()
 
 
 class CompilerFailed(TestbedError):
@@ -60,17 +62,37 @@ def build_program(program: "Program", *, sanitize: bool = False) -> Path:
     return _built(program.name, program, lambda: program, sanitize=sanitize)
 
 
+def prepare(*, sanitize: bool = False) -> None:
+    """Have what all programs share compiled from now on, beside what else is done, unless the cache has it."""
+    if not (cache_folder() / _runtime_name(sanitize)).exists():
+        threading.Thread(target=_prepare, args=(sanitize,)).start()
+
+
+def _prepare(sanitize: bool) -> None:
+    with suppress(Exception):  # whoever needs it tries again, and tells
+        _runtime(sanitize)
+
+
 def _built(name: str, told_by: object, program: Callable[[], "Program"], *, sanitize: bool) -> Path:
     """The shared object of a program that is told from others by its name and by something, as `repr` has it."""
-    flags, by = _flags(sanitize), maker()
-    known = named(identifier(name), (name, told_by, by, _identity(_compiler()), flags), "built")
+    flags, by, compiler = _flags(sanitize), maker(), _identity(_compiler())
+    known = named(identifier(name), (name, told_by, by, compiler, flags), "built")
     if by is not None and (content := content_of(known)) is not None and (found := kept(content.decode())):
         return found
     # Only here: to import the generator takes longer than all that is done for a program that the cache has.
     from testbed.dataplane.native.generator import generate
 
-    runtime = _build("runtime", "o", (*flags, "-r", "-nostdlib"), PROGRAM_SOURCES)
-    found = _build(identifier(name), "so", (*flags, "-shared", str(runtime)), (), generate(program()))
+    source = generate(program())
+    target = named(identifier(name), (source, _runtime_name(sanitize)), "so")
+    if (found := kept(target)) is None:
+        prepare(sanitize=sanitize)
+        with work_folder() as work:
+            generated = work / Path(target).with_suffix(".c")
+            generated.write_text(source)
+            object_ = _compiled(work, (generated,), flags)
+            shared = _linked(work / target, (*object_, str(_runtime(sanitize))), (*flags, "-shared"))
+            generated.replace(cache_folder() / generated.name)
+            found = keep(target, shared)
     if by is not None:
         with suppress(UsageError):  # it is only kept in vain
             keep(known, found.name.encode())
@@ -79,38 +101,45 @@ def _built(name: str, told_by: object, program: Callable[[], "Program"], *, sani
 
 def build_trials() -> Path:
     """The shared object of the functions that make mutants and time a program."""
-    return _build("trials", "so", (*_flags(False), "-shared", "-fvisibility=default"), TRIALS_SOURCES)
+    flags = (*_flags(False), "-fvisibility=default")
+    target = named("trials", (_runtime_digest(), _identity(_compiler()), flags), "so")
+    if (found := kept(target)) is None:
+        with work_folder() as work:
+            objects = _compiled(work, [RUNTIME / source for source in TRIALS_SOURCES], flags)
+            found = keep(target, _linked(work / target, objects, ("-shared",)))
+    return found
 
 
 def _flags(sanitize: bool) -> tuple[str, ...]:
     return (*FLAGS, *(SANITIZED if sanitize else OPTIMISED))
 
 
-def _build(name: str, kind: str, flags: Sequence[str], runtime: Sequence[str], source: str = "") -> Path:
-    """What the compiler makes of files of the runtime and a generated source, unless the cache has it."""
-    compiler = _compiler()
-    target = named(name, (source, _runtime_digest(), runtime, _identity(compiler), flags), kind)
-    if (found := kept(target)) is not None:
-        return found
-    from concurrent.futures import ThreadPoolExecutor
+def _runtime_name(sanitize: bool) -> str:
+    return named("runtime", (_runtime_digest(), _identity(_compiler()), _flags(sanitize)), "o")
 
-    with work_folder() as work:
-        sources = [str(RUNTIME / file) for file in runtime]
-        if source:
-            generated = work / Path(target).with_suffix(".c")
-            generated.write_text(source)
-            sources.append(str(generated))
-        made = work / target
-        if len(sources) > 1:  # side by side
-            objects = [str(work / f"{Path(file).stem}.o") for file in sources]
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
-                commands = ([compiler, "-c", "-o", *pair, *flags] for pair in zip(objects, sources, strict=True))
-                list(pool.map(_run, commands))
-            sources = objects
-        _run([compiler, f"-I{RUNTIME}", "-o", str(made), *sources, *flags])
-        if source:
-            generated.replace(cache_folder() / generated.name)
-        return keep(target, made.read_bytes())
+
+def _runtime(sanitize: bool) -> Path:
+    """The object file that programs are linked with."""
+    target = _runtime_name(sanitize)
+    with _PREPARING:  # it may be on its way
+        if (found := kept(target)) is None:
+            with work_folder() as work:
+                objects = _compiled(work, [RUNTIME / source for source in PROGRAM_SOURCES], _flags(sanitize))
+                found = keep(target, _linked(work / target, objects, ("-r", "-nostdlib")))
+    return found
+
+
+def _compiled(work: Path, sources: Sequence[Path], flags: Sequence[str]) -> list[str]:
+    """Object files in a folder, compiled side by side."""
+    objects = [str(work / f"{source.stem}.o") for source in sources]
+    pairs = zip(sources, objects, strict=True)
+    _run([[_compiler(), f"-I{RUNTIME}", "-c", str(source), "-o", made, *flags] for source, made in pairs])
+    return objects
+
+
+def _linked(target: Path, objects: Sequence[str], flags: Sequence[str]) -> bytes:
+    _run([[_compiler(), "-o", str(target), *objects, *flags]])
+    return target.read_bytes()
 
 
 def _compiler() -> str:
@@ -125,23 +154,30 @@ def _compiler() -> str:
     )
 
 
-def _run(command: list[str]) -> None:
+def _run(commands: Sequence[Sequence[str]]) -> None:
+    """Run the compiler, all at the same time."""
     import subprocess
 
+    ended = [subprocess.Popen(each, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for each in commands]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False)
+        for process in ended:
+            _, said = process.communicate(timeout=COMPILE_LIMIT_S)
+            if process.returncode:
+                first = "\n".join(said.strip().splitlines()[:6])
+                raise CompilerFailed(f"{commands[0][0]} refused the generated C:\n{first}")
     except subprocess.TimeoutExpired as error:
-        raise CompilerFailed(f"{command[0]} did not end within {COMPILE_LIMIT_S} s") from error
-    if done.returncode:
-        first = "\n".join(done.stderr.strip().splitlines()[:6])
-        raise CompilerFailed(f"{command[0]} refused the generated C:\n{first}")
+        raise CompilerFailed(f"{commands[0][0]} did not end within {COMPILE_LIMIT_S} s") from error
+    finally:
+        for process in ended:
+            process.kill()
+            process.communicate()
 
 
-def _identity(compiler: str) -> tuple[str, int, int]:
+def _identity(compiler: str) -> tuple[str, int, int, int]:
     """Which compiler it is, without running it: an upgrade replaces the file."""
     path = Path(compiler).resolve()
     found = path.stat()
-    return str(path), found.st_size, found.st_mtime_ns
+    return str(path), found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 @cache

@@ -4,12 +4,12 @@ A switch that can add up and pass its sums on, and to which two or more contribu
 way only routes. So, where sums can be passed on, a link of the tree carries each chunk once in each direction.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from testbed.dataplane.programs import SumFacts, facts_of, path_of
 from testbed.errors import UsageError
-from testbed.plan.model import Address, Aggregation, Child, Entry, Summing, SumServer, Switching
+from testbed.plan.model import Address, Aggregation, Child, Entry, JobPlan, Summing, SumServer, Switching
 from testbed.plan.network import network_of
 from testbed.plan.paths import Paths, RankPaths
 from testbed.plan.sums import SumPaths
@@ -18,7 +18,7 @@ from testbed.spec.model import JobSpec
 from testbed.suggest import closest
 from testbed.topology.graph import Graph, Link
 from testbed.topology.switches import ADDING
-from testbed.transport import find, protocol_of, reduces, settle
+from testbed.transport import find, loses, protocol_of, reduces, settle
 from testbed.wire.aggregation import BEST_EFFORT, OPTICAL, SLOTS
 
 _MOST_SWITCHES = 254  # an aggregator's address is 10.255.<job>.<switch>, and jobs are far fewer
@@ -194,6 +194,17 @@ def routes(graph: Graph, tree: Aggregation) -> Mapping[str, tuple[Entry, ...]]:
                 entries.setdefault(link.target, []).append(_route(child.address, link.target_port))
                 here = link.target
     return {name: tuple(each) for name, each in entries.items()}
+
+
+def waits_for_all(job: JobPlan) -> bool:
+    """Whether a job is summed so that it waits for ever where a member or a cable of its tree is lost for good."""
+    return job.aggregation is not None and not loses(job.spec.transport)
+
+
+def cables(graph: Graph, tree: Aggregation, members: Iterable[str]) -> frozenset[int]:
+    """Those that a job's contributions and sums go by; `members`: the hosts of its ranks, and of its server."""
+    out = {(link.source, link.source_port): link.cable for link in graph.links}
+    return frozenset(out[end] for end in tree.ways.items()) | {graph.links_from(host)[0].cable for host in members}
 
 
 def _root(

@@ -26,17 +26,22 @@ class LimitReached(RunFailed):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a procedure waits for: `what()` tells of it should it not come until `deadline` (of time.monotonic())."""
+    """What a procedure waits for: `what()` tells of it should it not come until `deadline` (of time.monotonic()), or
+    once `vain()` says why it will never come.
+    """
 
     done: Callable[[], bool]
     what: Callable[[], str]
     timeout_s: float
     deadline: float
+    vain: Callable[[], str]
 
     @classmethod
-    def during(cls, done: Callable[[], bool], what: Callable[[], str], timeout_s: float) -> "Wait":
+    def during(
+        cls, done: Callable[[], bool], what: Callable[[], str], timeout_s: float, vain: Callable[[], str] = str
+    ) -> "Wait":
         """From now on for `timeout_s`."""
-        return cls(done, what, timeout_s, time.monotonic() + timeout_s)
+        return cls(done, what, timeout_s, time.monotonic() + timeout_s, vain)
 
 
 _T = TypeVar("_T")
@@ -55,6 +60,7 @@ class Conductor:
         self.planned_deaths: set[int] = set()  # ranks that a fault of the spec kills
         self.due: Callable[[], float] = lambda: float("inf")  # seconds until `on_due` has something to do
         self.on_due: Callable[[], None] = lambda: None
+        self._lost_causes: list[tuple[Container[int], float, str]] = []  # whose, from when on, and why
         self._wall_limit_s = wall_limit_s
         self.notes: list[str] = []
         self.check: Callable[[], None] = lambda: None  # raises RunFailed if a process without a channel has died
@@ -102,6 +108,10 @@ class Conductor:
             if rank not in self.planned_deaths and (among is None or rank in among)
         ]
 
+    def lose(self, ranks: Container[int], why: str, after_s: float) -> None:
+        """Whoever waits for any of `ranks` does so in vain once `after_s` have passed, in which they may end yet."""
+        self._lost_causes.append((ranks, time.monotonic() + after_s, why))
+
     def gather(self, event: str, what: str, timeout_s: float, **match: Any) -> dict[int, Message]:
         """Wait until every living rank has sent the notice `event` (with these fields); rank -> notice."""
         return self.together([self.gathering(event, what, timeout_s, None, **match)])[0]
@@ -123,7 +133,13 @@ class Conductor:
                     found[rank] = message
             return all(rank in found for rank, _ in self.living(among))
 
-        yield Wait.during(complete, lambda: f"{what}: {self._missing(found, among)}", timeout_s)
+        def vain() -> str:
+            now, late = time.monotonic(), [rank for rank, _ in self.living(among) if rank not in found]
+            return next(
+                (why for ranks, at, why in self._lost_causes if at <= now and any(r in ranks for r in late)), ""
+            )
+
+        yield Wait.during(complete, lambda: f"{what}: {self._missing(found, among)}", timeout_s, vain)
         return found
 
     def until(self, done: Callable[[], bool], what: Callable[[], str], timeout_s: float) -> None:
@@ -137,7 +153,8 @@ class Conductor:
     def together(self, procedures: Sequence[Procedure[_T]]) -> list[_T]:
         """Carry procedures on side by side, each as soon as what it waits for is there; what each returns.
 
-        At the limit of one's wait, or the run's wall limit, LimitReached is raised in it, and so ends all.
+        At the limit of one's wait, when it is in vain, or at the run's wall limit, LimitReached is raised in it, and so
+        ends all.
         """
         results: dict[int, _T] = {}
         waits: dict[int, Wait] = {}
@@ -158,6 +175,9 @@ class Conductor:
             if not ready:
                 index, first = min(waits.items(), key=lambda item: item[1].deadline)
                 now = time.monotonic()
+                for lost, wait in waits.items():
+                    if why := wait.vain():
+                        procedures[lost].throw(LimitReached(f"{why}: {wait.what()}"))
                 if limit := self._limit_reached(first, now):
                     procedures[index].throw(limit)
                 self.pump(min(first.deadline, self._wall_deadline) - now)

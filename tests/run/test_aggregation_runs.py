@@ -1,6 +1,7 @@
 """`testbed run` with switches that add up: exact sums, every packet accounted for, and what keeps a slot waiting."""
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -86,15 +87,53 @@ def test_a_slot_that_waits_names_whom_for(tmp_path: Path) -> None:
     assert re.search(r"at spine0 slot \d+ .* lack the contribution of switch leaf1", failure)
 
 
-def test_a_swapped_program_goes_on_adding_up_or_is_refused(tmp_path: Path) -> None:
-    fault = {"kind": "swap-program", "select": "s0", "at": "1ms", "program": "aggregate"}
-    changes = {"workload": {"dtype": "int32"}, "faults": [fault]}
-    with Run(tmp_path / "goes on", **runs.merged(SUMS, changes)) as run:
-        assert measured(run)["wrong"] == 0
-    changes["faults"] = [{**fault, "program": "l3_ecmp"}]
-    with Run(tmp_path / "refused", **runs.merged(SUMS, changes)) as run:
+def test_a_swapped_program_goes_on_adding_up(tmp_path: Path) -> None:
+    """Under loss too: who lacks a result asks the new program for it."""
+    fault = {"kind": "swap-program", "select": "s0", "at": "5ms", "program": "aggregate", "registers": "keep"}
+    changes = {
+        "links": [{**LINKS[0], "loss": "1%"}],
+        "workload": {"dtype": "int32", "size": "256KiB"},
+        "faults": [fault],
+    }
+    with Run(tmp_path, **runs.merged(SUMS, changes)) as run:
+        result = measured(run)
+    assert result["wrong"] == 0
+    (swap,) = result["swaps"]
+    assert {"sums", "exponents", "arrivals", "chunks"} <= set(swap["kept"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (
+            {"kind": "kill", "worker": 4},
+            r"rank 4 on h4 was killed \(a fault of the spec\), and sums need its contribution",
+        ),
+        (
+            {"kind": "link-down", "select": "h4-leaf1"},
+            r"h4-leaf1 was cut for good \(a fault of the spec\), and sums go by it",
+        ),
+    ],
+    ids=["kill", "link-down"],
+)
+def test_sums_that_can_never_be_end_the_run_soon(fault: dict[str, Any], why: str, tmp_path: Path) -> None:
+    """`limits.stall` is model time, at this dilation 10 minutes."""
+    changes = {
+        "topology": LEAF_SPINE,
+        "workers": {"count": 6},
+        "workload": {"iterations": 1000},
+        "faults": [{**fault, "at": "5ms"}],
+        "limits": {"stall": "30s"},
+    }
+    with Run(tmp_path, **runs.merged(SUMS, changes)) as run:
+        run.until_measuring()
+        run.until(lambda: run.events("fault"), "the fault")
+        struck = time.monotonic()
         assert run.end() == 1
-    assert "switch s0 is to add up for job, and its program does not" in run.result["failure"]
+    assert time.monotonic() - struck < 10, "five, and the network is taken down"
+    failure = run.result["failure"]
+    assert re.search(why, failure)
+    assert re.search(r"at leaf1 slot \d+ \(chunk \d+\).* of job lack the contribution of rank 4 on h4", failure)
 
 
 def test_the_experiment_in_short(tmp_path: Path) -> None:

@@ -70,6 +70,22 @@ def test_a_planned_death_is_no_loss(tmp_path: Path) -> None:
         assert set(prepare(ranks.conductor, 1)) == {0, 2}
 
 
+def test_who_waits_in_vain_is_told_why_long_before_the_limit(tmp_path: Path) -> None:
+    def script(rank: int, order: Message) -> Iterable[Message]:
+        return () if rank else obedient(rank, order)
+
+    with FakeRanks(tmp_path, 2, script) as ranks:
+        conductor = ranks.conductor
+        conductor.lose(range(5, 8), "others were cut off", 0)
+        conductor.lose(range(2), "the cable was cut", 0.05)
+        conductor.tell_ranks({"op": "prepare", "iteration": 0})
+        began = time.monotonic()
+        with pytest.raises(LimitReached) as caught:
+            conductor.gather("ready", "ranks that are not ready", LIMIT_S, iteration=0)
+        assert caught.value.message == "the cable was cut: ranks that are not ready: rank 1 on h1"
+        assert 0.05 <= time.monotonic() - began < LIMIT_S / 2
+
+
 def test_a_lost_controller_is_remembered_and_the_run_goes_on(tmp_path: Path) -> None:
     with FakeRanks(tmp_path, 2) as ranks:
         controller = Channel.connect(ranks.hub.path, "controller", name="controller")

@@ -27,6 +27,13 @@ from testbed.run.channel import Channel, ChannelClosed, ChannelTimeout, Message
 _TICK_S = 0.1
 _DOWN_S = 60.0
 _SWAP_S = 120.0  # a program that has to be compiled first
+_SWAP: Mapping[str, tuple[type, ...]] = {
+    "id": (int,),
+    "switch": (str,),
+    "program": (str,),
+    "entries": (str, type(None)),
+    "keep": (bool,),
+}  # what such a request must have
 _OPERATOR = "operator"  # how who asks says hello
 _DIED = '{"error": "the process that holds the network died", "hint": "run `testbed clean`", "status": 1}'
 
@@ -148,6 +155,9 @@ def _attend(network: EmulatedNetwork) -> None:
 def _serve(network: EmulatedNetwork, channel: Channel, request: Message) -> None:
     """Carry a request of an operator's out."""
     try:
+        for key, kinds in _SWAP.items():
+            if not isinstance(request.get(key), kinds):
+                raise UsageError(f"a request to swap has {', '.join(_SWAP)}, and {key} is {request.get(key)!r}")
         swapped = network.swap(
             request["switch"], request["program"], request["entries"], keep_registers=request["keep"]
         )

@@ -6,6 +6,7 @@ request carries `id`, its answer the same `id`; lines without one are notices. T
 run learns at once that it died.
 """
 
+import contextlib
 import json
 import os
 import selectors
@@ -20,6 +21,7 @@ from testbed.errors import RunFailed
 
 Message = dict[str, Any]
 _CHUNK_BYTES = 1 << 20
+_SHOWN_BYTES = 80  # of what cannot be read
 
 
 class ChannelClosed(RunFailed):
@@ -103,7 +105,15 @@ class Channel:
             self._inbox.extendleft(reversed(kept))
 
     def answer(self, request: Message, **fields: Any) -> None:
-        self.send({"id": request["id"], **fields})
+        self.send({"id": request.get("id"), **fields})
+
+    def leave(self, told: str) -> ChannelClosed:
+        """Tell the peer, which sent nonsense, what is wrong with it, and end the stream; the error to raise."""
+        self.closed = True
+        with contextlib.suppress(OSError):
+            self._socket.send(json.dumps({"error": told}).encode() + b"\n", socket.MSG_DONTWAIT)
+            self._socket.shutdown(socket.SHUT_RDWR)
+        return ChannelClosed(f"{self.name} sent nonsense: {told}")
 
     def close(self) -> None:
         self.closed = True
@@ -126,7 +136,19 @@ class Channel:
             self.closed = True
             raise ChannelClosed(f"{self.name} is gone")
         *lines, self._partial = (self._partial + data).split(b"\n")
-        self._inbox.extend(json.loads(line) for line in lines)
+        for line in lines:
+            self._inbox.append(self._read(line))
+
+    def _read(self, line: bytes) -> Message:
+        """The message in a line; whoever sends what is none is told so, and left."""
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        if isinstance(message, dict):
+            return message
+        shown = line[:_SHOWN_BYTES].decode(errors="replace")
+        raise self.leave(f"{shown!r} is no JSON object, which each line must be")
 
 
 class Hub:
@@ -149,6 +171,8 @@ class Hub:
             return None
         channel = Channel(connection, "a new child")
         channel.hello = channel.receive(5.0)
+        if not isinstance(channel.hello.get("hello"), str):
+            raise channel.leave('the first line must be {"hello": ROLE, …}')
         channel.name = str(channel.hello.get("name", channel.hello.get("hello")))
         self.channels.append(channel)
         self._selector.register(channel, selectors.EVENT_READ, channel)

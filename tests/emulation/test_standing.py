@@ -80,6 +80,21 @@ def test_who_asks_and_goes_away_leaves_the_network_up(standing: RunState) -> Non
     assert standing.alive
 
 
+def test_nonsense_on_its_socket_is_answered_and_leaves_the_network_up(standing: RunState) -> None:
+    control = standing.directory / CONTROL
+    for first in (b"swap s0\n", b"[]\n", b"{}\n"):
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.connect(str(control))
+            stranger.sendall(first)
+            assert "error" in json.loads(stranger.recv(1000))
+    channel = Channel.connect(control, role="operator")
+    for asked in ({"op": "swap"}, {"op": "swap", "switch": 5, "program": None, "entries": [], "keep": 1}):
+        answer = channel.request(asked)["refused"]
+        assert (answer["status"], "a request to swap has id, switch, program" in answer["error"]) == (2, True)
+    channel.close()
+    assert standing.alive
+
+
 @pytest.mark.parametrize("child", ["fabric", "ovs-vswitchd"])
 def test_a_network_of_which_a_process_died_is_broken(child: str, standing: RunState) -> None:
     run, key = standing.run_id, standing.record.children[child]

@@ -154,3 +154,34 @@ def test_a_hub_that_closes_ends_its_children_and_takes_its_socket_along(hub: Hub
         child.receive(LONG_S)
     assert not hub.path.exists()
     child.close()
+
+
+@pytest.mark.parametrize("nonsense", [b"swap s0\n", b"[1, 2]\n", b"\xff\xfe{}\n", b"\n"])
+def test_who_sends_nonsense_is_told_so_and_left(nonsense: bytes, pair: tuple[Channel, socket.socket]) -> None:
+    channel, peer = pair
+    peer.sendall(line(event="ready") + nonsense)
+    assert channel.poll() == [{"event": "ready"}]
+    assert channel.closed
+    told = json.loads(peer.recv(1000))
+    assert "is no JSON object, which each line must be" in told["error"]
+    assert peer.recv(1000) == b"", "the stream has ended"
+    with pytest.raises(ChannelClosed):
+        channel.receive(SHORT_S)
+
+
+def test_nonsense_in_place_of_an_answer_is_named(pair: tuple[Channel, socket.socket]) -> None:
+    channel, peer = pair
+    peer.sendall(b"<html>\n")
+    with pytest.raises(ChannelClosed, match="rank 3 sent nonsense: '<html>' is no JSON object"):
+        channel.request({"op": "counters"}, LONG_S)
+
+
+@pytest.mark.parametrize("first", [b"{}\n", b'{"hello": 5}\n', b"hello\n"])
+def test_who_does_not_say_hello_is_not_let_in(first: bytes, hub: Hub) -> None:
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect(str(hub.path))
+        stranger.sendall(first)
+        with pytest.raises(ChannelClosed, match="a new child sent nonsense"):
+            hub.accept(LONG_S)
+        assert "error" in json.loads(stranger.recv(1000))
+    assert hub.channels == []

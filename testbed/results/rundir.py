@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, fields
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -129,9 +129,10 @@ class RunDirectory:
 
     def _replace_table(self, name: str, kind: type[LinkRow] | type[SwitchRow], rows: Iterable[Any]) -> None:
         def write(file: IO[str]) -> None:
-            _write_row(file, [f.name for f in fields(kind)])
+            names = [f.name for f in fields(kind)]
+            _write_row(file, names)
             for row in rows:
-                _write_row(file, astuple(row))
+                _write_row(file, [getattr(row, name) for name in names])
 
         write_whole(self.path / name, write)
 

@@ -87,6 +87,8 @@ class Graph:
     kind: str
     nodes: Mapping[str, Node]
     links: tuple[Link, ...]
+    hosts: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    switches: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _out: dict[str, tuple[Link, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -94,14 +96,8 @@ class Graph:
         for link in self.links:
             out[link.source].append(link)
         object.__setattr__(self, "_out", {name: tuple(links) for name, links in out.items()})
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        return tuple(n.name for n in self.nodes.values() if n.kind == "host")
-
-    @property
-    def switches(self) -> tuple[str, ...]:
-        return tuple(n.name for n in self.nodes.values() if n.kind == "switch")
+        for name, kind in (("hosts", "host"), ("switches", "switch")):
+            object.__setattr__(self, name, tuple(n.name for n in self.nodes.values() if n.kind == kind))
 
     def links_from(self, node: str) -> tuple[Link, ...]:
         """The directed links leaving `node`, by port."""

@@ -25,7 +25,7 @@ from testbed.transport.roce.requester import Requester, as_bytes
 from testbed.transport.roce.responder import Responder
 from testbed.transport.settings import Settings
 from testbed.wire import MalformedError
-from testbed.wire.roce import ACKNOWLEDGE, CNP, DEFAULT_PKEY, cnp, consecutive, decode, pad_bytes
+from testbed.wire.roce import ACKNOWLEDGE, CNP, DEFAULT_PKEY, cnp, consecutive, decode, pad_bytes, whole_message
 
 _NOTHING = memoryview(b"")
 
@@ -101,7 +101,7 @@ class RoceEndpoint:
         queue_pair = self._queue_pair(arrival.peer)
         self._active[arrival.peer] = queue_pair
         payload, segment_bytes = memoryview(arrival.payload), arrival.segment_bytes
-        start = 0
+        start = count if count > 1 and self._take_message(queue_pair, arrival, payload, now) else 0
         while start < count:
             taken = consecutive(arrival.headers, start) if count > 1 else 1
             end = start + taken
@@ -176,6 +176,23 @@ class RoceEndpoint:
                 congestion,
             )
         return queue_pair
+
+    def _take_message(self, queue_pair: _QueuePair, arrival: Arrival, payload: memoryview, now: int) -> bool:
+        """Take a run in at once if it is a whole message, and nothing is odd about it; else do nothing."""
+        whole = whole_message(arrival.headers)
+        if whole is None or arrival.segment_bytes != self._constants.mtu_bytes or queue_pair.requester.failure:
+            return False
+        first, last = whole
+        if first.destination_qp != queue_pair.address.local_qp or first.pkey != DEFAULT_PKEY:
+            return False
+        marked, count = arrival.ecn == ECN_CE, len(arrival.headers)
+        if first.pad or last.pad != pad_bytes(len(payload)):
+            return False
+        if not queue_pair.responder.take_message(first, last, count, last.ack_request, payload, marked):
+            return False
+        if marked and queue_pair.congestion.on_marked(now):
+            queue_pair.notify = True
+        return True
 
     def _take(
         self, queue_pair: _QueuePair, headers: Sequence[bytes], ecn: int, payload: memoryview, now: int

@@ -135,6 +135,32 @@ class Responder:
             count, payload = count + ahead, payload[-ahead * self._constants.mtu_bytes :]
         return self._execute(header, count, asks, payload)
 
+    def take_message(
+        self, first: Header, last: Header, count: int, asks: bool, payload: memoryview, marked: bool
+    ) -> bool:
+        """Take in all packets of a WRITE at once, if they are expected and fit; else do nothing, and say False.
+
+        For the rest as `take`, which takes the first, the middle ones and the last of them one after another.
+        """
+        reth, size, mtu_bytes = first.reth, len(payload), self._constants.mtu_bytes
+        if reth is None or self._constants.verb is not Verb.WRITE or self._incoming is not None:
+            return False
+        if first.psn != self._expected & 0xFFFFFF:
+            return False
+        queue = self._posted.get(reth.key)
+        fits = not reth.address and reth.length == size and (count - 1) * mtu_bytes < size <= count * mtu_bytes
+        if not queue or not fits or last.immediate != reth.key or queue[0].view.nbytes < size:
+            return False
+        if self._echoes and marked != self._marked:
+            self._turn(marked)
+        self._react(Met.EXPECTED)
+        incoming = _Incoming(Verb.WRITE, queue[0], 0, size, size)
+        self._take_posted(incoming.receive)
+        incoming.receive.view[:size] = payload
+        self._count(count, size, asks)
+        self._complete(incoming)
+        return True
+
     def _turn(self, marked: bool) -> None:
         """What comes now is marked and what came before was not, or the other way round."""
         if self._since_acknowledged:
@@ -175,13 +201,17 @@ class Responder:
         start = incoming.first + incoming.filled
         incoming.receive.view[start : start + len(payload)] = payload
         incoming.filled += len(payload)
-        self._counters.received_bytes += len(payload)
-        self._expected += count
-        self._since_acknowledged += count
-        self._acknowledge = self._acknowledge or asks or self._since_acknowledged >= self._constants.ack_every_packets
+        self._count(count, len(payload), asks)
         if operation.ends:
             self._complete(incoming)
         return None
+
+    def _count(self, count: int, size: int, asks: bool) -> None:
+        """So many packets with so many bytes were executed."""
+        self._counters.received_bytes += size
+        self._expected += count
+        self._since_acknowledged += count
+        self._acknowledge = self._acknowledge or asks or self._since_acknowledged >= self._constants.ack_every_packets
 
     def _place(self, header: Header, operation: Operation, count: int, size: int) -> _Incoming | None:
         """The message that these packets are part of; None: no receive is posted for it. Raises _RefusedError."""

@@ -334,7 +334,7 @@ static void classify(const struct fabric_job *job, struct packet *packet)
     bool job_tcp = (source >= job->tcp_first && source <= job->tcp_last) ||
                    (target >= job->tcp_first && target <= job->tcp_last);
     bool job_udp = target == job->udp_port || target == SUMS_PORT;
-    if (!(layout->protocol == PROTOCOL_UDP ? job_udp : job_tcp))
+    if (!job_tcp && !(layout->protocol == PROTOCOL_UDP && job_udp)) /* TCP's model has its ports over UDP */
         return;
     unsigned number = job->host_count ? job_of(job, load32(packet->frame + layout->network + 12)) : 0;
     if (number < LINK_JOBS)

@@ -15,6 +15,7 @@ from testbed.errors import RunFailed
 from testbed.netcore import Fabric
 from testbed.transport.aggregation import AggregationServer, ReduceEndpoint, ReduceEvent
 from testbed.transport.endpoint import ALL, Arrival, Buffer, Burst, Completion, Counters, Endpoint, Event, Path
+from testbed.transport.tcp_model import segment
 from testbed.wire import aggregation, roce
 from testbed.wire.ethernet import FCS_BYTES, UDP_HEADERS_BYTES
 from testbed.worker.frames import PlainFrames
@@ -47,6 +48,7 @@ class Framing:
 
 
 ROCE = Framing(roce.UDP_PORT, "roce", roce.OPCODES)
+TCP = Framing(segment.UDP_PORT, "roce", segment.OPCODES)  # the model's segments, whose payloads fly by reference too
 
 
 def aggregation_framing(framing: str) -> Framing:

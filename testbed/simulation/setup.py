@@ -10,7 +10,7 @@ from testbed import transport
 from testbed.collective.program import Program
 from testbed.plan.model import Aggregation
 from testbed.simulation.network import SimulatedNetwork
-from testbed.simulation.nic import ROCE, Neighbours, Nic, ServerNic, SumNic, aggregation_framing
+from testbed.simulation.nic import ROCE, TCP, Neighbours, Nic, ServerNic, SumNic, aggregation_framing
 from testbed.simulation.rank import RankNic, SimulatedRank
 from testbed.transport.aggregation import AGGREGATOR, AggregationServer, Member
 from testbed.worker.iteration import Iteration
@@ -26,6 +26,7 @@ def ranks(network: SimulatedNetwork, shared: Shared, finished: Finished) -> Iter
     if shared.schedule is not None:
         yield from _exchanging(network, shared, finished)
     elif (tree := shared.job.aggregation) is not None:
+        network.name_aggregator(tree.address)
         yield from _summed(network, shared, tree, finished)
         _serve(network, shared, tree)
 
@@ -33,14 +34,16 @@ def ranks(network: SimulatedNetwork, shared: Shared, finished: Finished) -> Iter
 def _exchanging(network: SimulatedNetwork, shared: Shared, finished: Finished) -> Iterator[SimulatedRank[Any]]:
     """Ranks that exchange messages with each other."""
     job, kind = shared.job, transport.find(shared.job.spec.transport.kind)
-    assert kind.make is not None  # testbed.spec: what has none is not simulated
+    make = kind.make or kind.model
+    assert make is not None  # testbed.spec: what has neither is not simulated
     assert shared.schedule is not None
+    framing = ROCE if kind.make else TCP
     settings = transport.settle(job.spec.transport, shared.path)
     everyone = Neighbours.of({rank: network.ip(host) for rank, host in enumerate(job.placement)})
     queue_pairs = transport.queue_pairs(len(job.placement))
     for rank, host in enumerate(job.placement):
-        endpoint = kind.make(shared.path, rank, queue_pairs, settings, job.seed)
-        nic = Nic(network.core, network.port(host), everyone, endpoint, ROCE, shared.path, early=kind.early)
+        endpoint = make(shared.path, rank, queue_pairs, settings, job.seed)
+        nic = Nic(network.core, network.port(host), everyone, endpoint, framing, shared.path, early=kind.early)
         begin = partial(_iteration, nic, [part[rank] for part in shared.programs], shared.sink)
         yield _rank(shared, rank, nic, begin, finished)
 

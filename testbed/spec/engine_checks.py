@@ -1,10 +1,9 @@
-"""What of a spec its engine cannot do: simulation runs no kernel, no user's program and no controller."""
+"""What of a spec its engine cannot do: simulation runs no user's program and no controller."""
 
 from testbed.spec.document import Step
 from testbed.spec.model import JobSpec
 from testbed.spec.network_checks import Network
 from testbed.topology.switches import MOST_PORTS
-from testbed.transport import TRANSPORTS
 
 _PLANNED = "ecmp"  # the controller whose routes are the plan's, which simulated switches have without one
 
@@ -22,10 +21,6 @@ def check_engine(net: Network) -> None:
 
 
 def _check_job(net: Network, path: tuple[Step, ...], job: JobSpec) -> None:
-    transport = TRANSPORTS.get(job.transport.kind)
-    if transport is not None and not (transport.make or transport.reduce):
-        message = f"{job.transport.kind} is the kernel's, of which there is no model yet: it is not simulated"
-        net.findings.add((*path, "transport", "kind"), message, "roce")
     if job.workload is not None and job.workload.kind == "command":
         message = "is command, and a program of one's own needs a real host: it is not simulated"
         net.findings.add((*path, "workload", "kind"), message, "collective")

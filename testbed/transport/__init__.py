@@ -21,6 +21,8 @@ from testbed.transport.parameters import Parameter, ParameterError
 from testbed.transport.roce import PARAMETERS as ROCE_PARAMETERS
 from testbed.transport.roce import RoceEndpoint, queue_pairs
 from testbed.transport.settings import Settings
+from testbed.transport.tcp_model import PARAMETERS as TCP_PARAMETERS
+from testbed.transport.tcp_model import TcpEndpoint
 from testbed.wire.protocols import OPTICAL, SLOTS
 
 Make = Callable[[Path, int, Sequence[Peer], Settings, int], Endpoint]
@@ -30,13 +32,15 @@ Make = Callable[[Path, int, Sequence[Peer], Settings, int], Endpoint]
 class Transport:
     """A registered transport. `make(path, rank, peers, settings, seed)`: `peers` has all ranks, this one too, and all
     ranks have the same `seed`. `reduce(path, member, settings)`: switches add up what members send. Neither: kernel
-    sockets. early: `Sent` may come before the peer has the bytes, and the buffer be written again while packets fly."""
+    sockets, for which `model`, made as by `make`, stands in simulation. early: `Sent` may come before the peer has the
+    bytes, and the buffer be written again while packets fly."""
 
     name: str
     summary: str
     parameters: tuple[Parameter, ...]
     make: Make | None = None
     reduce: MakeReduce | None = None
+    model: Make | None = None
     early: bool = False
 
     @property
@@ -50,7 +54,7 @@ class Transport:
 ROCE = Transport(
     "roce", "RoCEv2 reliable connections with go-back-N, as RDMA NICs have them", ROCE_PARAMETERS, RoceEndpoint
 )
-TCP = Transport("tcp", "the kernel's TCP", ())
+TCP = Transport("tcp", "the kernel's TCP; in simulation a model of it", TCP_PARAMETERS, model=TcpEndpoint)
 
 
 def _member(path: Path, member: Member, settings: Settings) -> ReduceEndpoint:

@@ -127,11 +127,11 @@ class Sockets:
         shared, job = self.shared, self.shared.job
         mine = [part[self.rank] for part in shared.programs]
         driver: Nic | TcpCarrier
+        settings = transport.settle(job.spec.transport, shared.path)
         if (make := transport.find(job.spec.transport.kind).make) is None:
             peers = frozenset[int]().union(*(each.peers for each in mine))
-            driver = TcpCarrier(self.rank, shared.addresses, peers)
+            driver = TcpCarrier(self.rank, shared.addresses, peers, str(settings.values["control"]))
         else:
-            settings = transport.settle(job.spec.transport, shared.path)
             peers_of = transport.queue_pairs(len(shared.addresses))
             endpoint = make(shared.path, self.rank, peers_of, settings, job.seed)
             others = {rank: ip for rank, ip in enumerate(shared.addresses) if rank != self.rank}

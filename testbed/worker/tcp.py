@@ -60,10 +60,14 @@ class _Connection:
 
 
 class TcpCarrier:
-    """All TCP connections of one rank; `addresses[rank]` are IPv4 addresses, `peers` those it talks with."""
+    """All TCP connections of one rank; `addresses[rank]` are IPv4 addresses, `peers` those it talks with.
 
-    def __init__(self, rank: int, addresses: Sequence[str], peers: Collection[int]) -> None:
+    control: the kernel's congestion control, by its name.
+    """
+
+    def __init__(self, rank: int, addresses: Sequence[str], peers: Collection[int], control: str) -> None:
         self._rank = rank
+        self._control = control
         self._addresses = addresses
         self._peers = frozenset(peers)
         self._connections: dict[int, _Connection] = {}
@@ -83,7 +87,7 @@ class TcpCarrier:
         """Begin the connections to the peers of lower rank; all ranks must be listening."""
         for peer in sorted(self._peers):
             if peer < self._rank and peer not in self._connections:
-                connection = _tuned(socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+                connection = self._tuned(socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
                 connection.bind((self._addresses[self._rank], 0))
                 status = connection.connect_ex((self._addresses[peer], FIRST_PORT + peer))
                 if status not in (0, errno.EINPROGRESS):
@@ -219,7 +223,7 @@ class TcpCarrier:
             except BlockingIOError:
                 return
             newcomer.setblocking(False)
-            self._newcomers[newcomer.fileno()] = _tuned(newcomer)
+            self._newcomers[newcomer.fileno()] = self._tuned(newcomer)
 
     def _greet(self, newcomer: socket.socket) -> None:
         try:
@@ -307,6 +311,13 @@ class TcpCarrier:
         if message.id is not None:
             self._events.append(Received(message.id))
 
+    def _tuned(self, connection: socket.socket) -> socket.socket:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, self._control.encode())
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            connection.setsockopt(socket.SOL_SOCKET, option, _BUFFER_BYTES)
+        return connection
+
     def _lose(self, connection: _Connection, reason: str) -> None:
         del self._by_descriptor[connection.socket.fileno()]
         connection.established = False
@@ -316,10 +327,3 @@ class TcpCarrier:
 
 def _misfit(length: int, room: int) -> str:
     return f"it sent a message of {length} bytes where {room} were expected"
-
-
-def _tuned(connection: socket.socket) -> socket.socket:
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-        connection.setsockopt(socket.SOL_SOCKET, option, _BUFFER_BYTES)
-    return connection

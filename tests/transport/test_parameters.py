@@ -105,7 +105,7 @@ def test_what_cannot_be_named(spec, key):
 
 def test_the_kernel_carries_tcp():
     assert TRANSPORTS["tcp"].make is None
-    assert settle(TransportSpec(kind="tcp"), SLOW).values == {}
+    assert settle(TransportSpec(kind="tcp"), SLOW).values == {"control": "cubic"}
 
 
 def test_an_own_transport(tmp_path):

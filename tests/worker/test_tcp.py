@@ -19,7 +19,7 @@ class Ring:
     """Three ranks, all connected with each other, and what happened to each."""
 
     def __init__(self) -> None:
-        self.carriers = [TcpCarrier(rank, ADDRESSES, {0, 1, 2} - {rank}) for rank in range(3)]
+        self.carriers = [TcpCarrier(rank, ADDRESSES, {0, 1, 2} - {rank}, "reno") for rank in range(3)]
         self.events: list[list[Event]] = [[], [], []]
 
     def connect(self) -> None:
@@ -110,7 +110,7 @@ def test_a_message_of_another_length_fails_the_receive(connected: Ring) -> None:
 
 def test_a_peer_that_goes_away_is_named(connected: Ring) -> None:
     connected.carriers[1].close()
-    connected.carriers[1] = TcpCarrier(1, ADDRESSES, set())
+    connected.carriers[1] = TcpCarrier(1, ADDRESSES, set(), "reno")
     connected.until(lambda: bool(connected.events[0]))
     assert connected.events[0] == [Failed(-1, 1, "the connection ended")]
 

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Protocol
 
+from testbed.dataplane.declared import ARRIVALS, CHILDREN, CHUNKS, JOBS, LEAF, ROOT, SHARED, UNIT, UNIT_LEAF
 from testbed.dataplane.native.control import ActionCall, Control, ControlError, FieldMatch
 
-JOBS, CHILDREN, ARRIVALS, CHUNKS = "jobs", "children", "arrivals", "chunks"
 STATE = ("sums", "exponents", ARRIVALS, CHUNKS)  # the registers that a switch with slots goes by
 LEAF_STATE = (*STATE, "answers")  # and one that passes its sums on
-ROOT, LEAF, SHARED = "aggregate_root", "aggregate_leaf", "aggregate_besteffort"
-UNIT, UNIT_LEAF = "average_root", "average_leaf"
 SLOT_COUNTERS = ("completed", "answered_again", "ignored", "asked_again", "came_twice", "abandoned")
 JOB_COUNTERS = ("completed", "collided", "flushed", "taken_over", "ignored", "congested")  # of a best-effort job
 REFUSED = "refused"

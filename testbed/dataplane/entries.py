@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from testbed.dataplane.bmv2model import Program
-from testbed.dataplane.forwarding import MEMBERS, ROUTES, SALTS
+from testbed.dataplane.declared import MEMBERS, ROUTES, SALTS
 from testbed.dataplane.native.configurable import check_number
 from testbed.dataplane.native.control import ActionCall, Control, ControlError, FieldMatch, element
 from testbed.dataplane.native.loader import ProgramTable, Rates

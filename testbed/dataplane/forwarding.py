@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
+from testbed.dataplane.declared import MEMBERS, ROUTES, SALTS
 from testbed.dataplane.native.control import ActionCall, Control, ControlError, FieldMatch
 from testbed.routing.model import MISS, Entry
 
-ROUTES, MEMBERS, SALTS = "routes", "members", "salts"
 DROPS = "drops"  # the counter of drops by reason, whose elements are
 DROP_REASONS = ("DROP_NOT_IPV4", "DROP_CHECKSUM", "DROP_TTL", "DROP_NO_ROUTE")
 NO_ROUTE = DROP_REASONS.index("DROP_NO_ROUTE")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from testbed.dataplane.cache import content_of, keep, maker, named
+from testbed.dataplane.declared import ARRIVALS, CHILDREN, JOBS, LEAF, MEMBERS, ROUTES, SALTS, SHARED, UNIT, UNIT_LEAF
 from testbed.errors import UsageError
 from testbed.resources import own_or_shipped, shared_folder
 from testbed.wire.protocols import BEST_EFFORT, OPTICAL, SLOTS
@@ -108,14 +109,11 @@ def _program(text: bytes, path: Path) -> "Program":
 
 
 def _facts(program: "Program") -> Facts:
-    from testbed.dataplane.forwarding import MEMBERS, ROUTES, SALTS
-
     tables = {table.name.rpartition(".")[2] for table in program.tables}
     return Facts({ROUTES, MEMBERS} <= tables, SALTS in tables, sets_priority(program), _sums(program))
 
 
 def _sums(program: "Program") -> SumFacts | None:
-    from testbed.dataplane.aggregation import ARRIVALS, CHILDREN, JOBS, LEAF, SHARED, UNIT, UNIT_LEAF
     from testbed.wire.aggregation import MOST_WORKERS
 
     tables = {table.name.rpartition(".")[2] for table in program.tables}

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from testbed.dataplane.forwarding import DROPS, MEMBERS, NO_ROUTE, ROUTES, Traffic
+from testbed.dataplane.declared import MEMBERS, ROUTES
+from testbed.dataplane.forwarding import DROPS, NO_ROUTE, Traffic
 from testbed.dataplane.native.configurable import ConfigurableSwitch
 from testbed.dataplane.native.control import ControlError, FieldMatch
 from testbed.dataplane.p4runtime.device import Device

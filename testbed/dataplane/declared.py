@@ -1,4 +1,4 @@
-"""What shipped programs declare that is known by name: tables, actions and registers, by the last part of their names."""
+"""What is known by name of what shipped programs declare: tables, actions and registers, by the last part of names."""
 
 ROUTES, MEMBERS = "routes", "members"  # tables of include/routing.p4
 SALTS = "salts"  # a table of include/flow_hash.p4

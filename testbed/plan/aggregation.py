@@ -19,7 +19,7 @@ from testbed.suggest import closest
 from testbed.topology.graph import Graph, Link
 from testbed.topology.switches import ADDING
 from testbed.transport import find, loses, protocol_of, reduces, settle
-from testbed.wire.aggregation import BEST_EFFORT, OPTICAL, SLOTS
+from testbed.wire.protocols import BEST_EFFORT, OPTICAL, SLOTS
 
 _MOST_SWITCHES = 254  # an aggregator's address is 10.255.<job>.<switch>, and jobs are far fewer
 _AUTO = "auto"

@@ -16,8 +16,9 @@ from testbed.topology.select import select_switches
 from testbed.topology.switches import ADDING, default_program, switch_keys
 from testbed.transport import TRANSPORTS, loses, protocol_of
 from testbed.transport.aggregation import packet_bytes
-from testbed.wire.aggregation import BEST_EFFORT, BLOCK_VALUES, SLOTS, VALUE_BYTES
+from testbed.wire.aggregation import BLOCK_VALUES, VALUE_BYTES
 from testbed.wire.ethernet import IPV4_BYTES, UDP_BYTES
+from testbed.wire.protocols import BEST_EFFORT, SLOTS
 
 if TYPE_CHECKING:
     from testbed.plan.model import Aggregation

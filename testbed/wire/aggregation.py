@@ -28,9 +28,6 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
 from testbed.wire import MalformedError, roce
-from testbed.wire.protocols import BEST_EFFORT as BEST_EFFORT  # noqa: PLC0414 - whose names are told from here too
-from testbed.wire.protocols import OPTICAL as OPTICAL  # noqa: PLC0414 - whose names are told from here too
-from testbed.wire.protocols import SLOTS as SLOTS  # noqa: PLC0414 - whose names are told from here too
 
 UDP_PORT = 48864  # 0xBEE0, the first of SwitchML's ports (its public p4 sources)
 HEADER_BYTES = 16

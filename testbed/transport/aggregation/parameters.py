@@ -6,17 +6,9 @@ from testbed.transport.aggregation.reordering import Reordering
 from testbed.transport.aggregation.timer import Timer
 from testbed.transport.endpoint import Path
 from testbed.transport.parameters import Parameter, Value, Values, whole
-from testbed.wire.aggregation import (
-    BEST_EFFORT,
-    BLOCK_VALUES,
-    HEADER_BYTES,
-    MOST_SLOTS,
-    MOST_VALUES,
-    OPTICAL,
-    SLOTS,
-    VALUE_BYTES,
-)
+from testbed.wire.aggregation import BLOCK_VALUES, HEADER_BYTES, MOST_SLOTS, MOST_VALUES, VALUE_BYTES
 from testbed.wire.ethernet import IPV4_BYTES, UDP_BYTES, UDP_WIRE_BYTES
+from testbed.wire.protocols import BEST_EFFORT, OPTICAL, SLOTS
 from testbed.wire.roce import BTH_BYTES, ICRC_BYTES
 
 _SLOTS_BDPS = 2

@@ -12,7 +12,7 @@ from testbed.fabric.network import FabricNetwork
 from testbed.fabric.planned import fabric_config, switch_config
 from testbed.fabric.programs import compile_programs
 from testbed.netcore import Fabric
-from testbed.plan.model import NativeSwitch, Plan
+from testbed.plan.model import Address, NativeSwitch, Plan
 from testbed.results.samples import SwapSample
 from testbed.streams import derive
 from testbed.stress.draws import TimedFault
@@ -39,6 +39,10 @@ class SimulatedNetwork:
         if (host := plan.spec.host) is not None:
             for name in plan.graph.hosts:
                 self.core.set_host_cost(self.port(name), host.per_packet_ns, host.per_byte_ps / 1000)
+
+    def name_aggregator(self, address: Address) -> None:
+        """Let hosts send to the switches that add up for a job, which its address is for."""
+        self.core.add_neighbour(int(IPv4Address(address.ip)), bytes.fromhex(address.mac.replace(":", "")))
 
     def play(self, until_ns: int) -> int:
         """Let time pass until an instant, or `core.stop_playing`; the instant then. Raises what a function raised."""

@@ -59,6 +59,7 @@ def run_test(
         _run_folder(folder, target, defines, includes, as_json)
         return
     from testbed.dataplane.cache import work_folder
+    from testbed.dataplane.native.build import prepare
     from testbed.dataplane.programs import path_of
     from testbed.dataplane.stf import read_stf
     from testbed.dataplane.stf_runner import run_stf
@@ -66,6 +67,8 @@ def run_test(
     path = path_of(program)
     stf = stf or path.with_suffix(".stf")
     statements = read_stf(stf)
+    if target == "native" and path.suffix == ".p4":
+        prepare()
     with work_folder() as work:
         compiled = path if path.suffix == ".json" else _compile(path, work, defines, includes)[0]
         report = run_stf(compiled, statements, target, str(stf))

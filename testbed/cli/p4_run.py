@@ -44,6 +44,7 @@ def run_switch(
     from testbed.dataplane.bmv2json import program_of
     from testbed.dataplane.compile import compile_p4
     from testbed.dataplane.live import P4RUNTIME_DEVICE, LiveSwitch
+    from testbed.dataplane.native.build import prepare
     from testbed.dataplane.programs import document_of, path_of
     from testbed.dataplane.stf import read_stf
 
@@ -59,6 +60,7 @@ def run_switch(
     if path.suffix == ".json":
         document = document_of(path)
     else:
+        prepare()
         macros = {name: value or "1" for name, _, value in (d.partition("=") for d in defines or ())}
         compiled = compile_p4(path, macros, includes or ())
         for warning in compiled.warnings:

@@ -1,8 +1,9 @@
 """The user's cache of compiled switch programs: `$XDG_CACHE_HOME/testbed/programs` (default ~/.cache).
 
-What is in it is named by a digest of all that it was made from, so nothing there is ever out of date. A file ends with
-the digest of what stands before it, which no reader of shared objects minds: a damaged one is seen, and made anew. When
-the whole grows beyond MOST_BYTES, what was not used for longest goes.
+What is in it is named by a digest of all that it was made from (NAME.compiled says itself of which source files), so
+nothing there is ever out of date. A file ends with the digest of what stands before it, which no reader of shared
+objects minds: a damaged one is seen, and made anew. When the whole grows beyond MOST_BYTES, what was not used for
+longest goes.
 """
 
 import hashlib

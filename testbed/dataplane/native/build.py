@@ -1,7 +1,8 @@
 """From C to a shared object: the compiler's run, and what the user's cache of programs keeps of it.
 
-The cache holds `NAME-DIGEST.so` beside the generated `NAME-DIGEST.c`. The digest covers the source, the runtime, the
-compiler and its flags. `NAME-DIGEST.built` names the shared object of a program, so that its source need not be made.
+The cache holds `NAME-DIGEST.so` beside the generated `NAME-DIGEST.c`, and `runtime-DIGEST.o`, which is part of all.
+The digest covers the source, the runtime, the compiler and its flags. `NAME-DIGEST.built` names the shared object of a
+program by what the program is read from, so that neither its model nor its source need be made.
 """
 
 import hashlib

@@ -81,6 +81,10 @@ void egress_cut(struct packet *packet, uint32_t length)
     packet->length = length;
     packet->tail = (struct frame_tail){0};
     packet->flags |= PACKET_STALE;
+    if (packet->flags & PACKET_SPLIT && packet->here >= length) {
+        packet->flags &= (uint16_t)~PACKET_SPLIT;
+        payload_drop(packet->payload);
+    }
 }
 
 /* Send a packet for which the link is free, unless the owner takes it. */

@@ -125,10 +125,10 @@ static void refill(struct eventq_heap *heap)
     take_away(heap, 0);
 }
 
-void eventq_schedule(struct eventq *queue, struct event *event, int64_t at_ns)
+void eventq_schedule_at_place(struct eventq *queue, struct event *event, int64_t at_ns, uint64_t place)
 {
     struct eventq_heap *heap = event->inward ? &queue->inward : &queue->outward;
-    struct eventq_entry entry = {at_ns, queue->scheduled++, event};
+    struct eventq_entry entry = {at_ns, place, event};
     assert(heap->fronts + heap->count < queue->attached);
     if (heap->vacant && before(&heap->entries[0], &entry)) {
         heap->vacant = false;
@@ -175,12 +175,6 @@ static const struct eventq_entry *first_of(const struct eventq_heap *heap)
     return heap->fronts ? &heap->front[heap->first] : heap->count ? heap->entries : &nothing;
 }
 
-int64_t eventq_next_ns(const struct eventq *queue)
-{
-    int64_t outward_ns = first_of(&queue->outward)->at_ns, inward_ns = first_of(&queue->inward)->at_ns;
-    return outward_ns < inward_ns ? outward_ns : inward_ns;
-}
-
 int64_t eventq_wake_ns(const struct eventq *queue)
 {
     return first_of(&queue->outward)->at_ns;
@@ -188,19 +182,21 @@ int64_t eventq_wake_ns(const struct eventq *queue)
 
 size_t eventq_run(struct eventq *queue, int64_t until_ns, size_t limit)
 {
-    size_t fired = 0;
+    queue->until_ns = until_ns;
+    queue->left = limit;
     queue->yields = false;
-    for (; fired < limit && !queue->yields; fired++) {
+    while (queue->left && !queue->yields) {
         struct eventq_heap *outward = &queue->outward, *inward = &queue->inward;
         struct eventq_heap *heap = before(first_of(outward), first_of(inward)) ? outward : inward;
         struct eventq_entry next = *first_of(heap);
         if (next.at_ns > until_ns || !next.event)
             break;
+        queue->left--;
         heap->first = (heap->first + 1) % EVENTQ_FRONT;
         heap->vacant = !--heap->fronts && heap->count;
         next.event->fire(next.event, next.at_ns);
         if (heap->vacant)
             refill(heap);
     }
-    return fired;
+    return limit - queue->left;
 }

@@ -359,7 +359,7 @@ static void read_port(struct fabric *fabric, struct fabric_port *port)
 {
     for (int frames = 0, more; frames < FABRIC_READ_BATCH; frames += more) {
         struct packet_list packets;
-        more = port_read(&port->port, fabric->scratch, &packets);
+        more = port_read(&port->port, &fabric->reading, &packets);
         if (more < 0)
             watch(port, EPOLL_CTL_DEL, 0); /* the device is gone: with its namespace, or by hand */
         if (more <= 0)

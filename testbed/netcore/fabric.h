@@ -111,7 +111,7 @@ struct fabric {
     void (*call)(struct fabric *fabric, void *argument);
     void *argument;
     uint64_t served; /* calls done */
-    uint8_t scratch[PORT_SCRATCH_BYTES];
+    struct port_reading reading;
 };
 
 /* NULL with errno. */

@@ -102,7 +102,7 @@ static bool take(struct packet_pool *pool, uint8_t *received, size_t length, uin
     struct virtio_header header;
     struct packet_list cut;
     memcpy(&header, received, VIRTIO_HEADER_BYTES);
-    bool whole = offload_cut(pool, &header, received + VIRTIO_HEADER_BYTES, length, &cut);
+    bool whole = offload_cut(pool, NULL, &header, received + VIRTIO_HEADER_BYTES, length, &cut);
     for (struct packet *packet; whole && (packet = packet_take(&cut));) {
         if (tag && !(packet = tagged(pool, packet, tag)))
             whole = false;

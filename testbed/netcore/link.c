@@ -252,7 +252,12 @@ void link_await(struct link *link, bool shows)
         return;
     link->awaited = true;
     link->service_end.inward = !shows && !link->in_service_lost;
-    eventq_schedule(link->events, &link->service_end, link->free_ns);
+    if (link->ending && eventq_is_next(link->events, link->free_ns)) {
+        link->goes_on = true;
+        link->place = eventq_place(link->events);
+    } else {
+        eventq_schedule(link->events, &link->service_end, link->free_ns);
+    }
 }
 
 void link_drop_queued(struct link *link, struct packet *packet)
@@ -297,10 +302,8 @@ void link_send(struct link *link, struct packet *packet, int64_t arrived_ns)
     link_await(link, false);
 }
 
-static void on_service_end(struct event *event, int64_t at_ns)
+static void serve_next(struct link *link, int64_t at_ns)
 {
-    struct link *link = CONTAINER_OF(event, struct link, service_end);
-    link->awaited = false;
     if (link->source) {
         link->source->freed(link->source, at_ns);
         return;
@@ -313,6 +316,22 @@ static void on_service_end(struct event *event, int64_t at_ns)
     link_serve(link, next, at_ns);
     if (link->queue.first)
         link_await(link, false);
+}
+
+/* As long as the next end here is what happens next anyway, it needs no event. */
+static void on_service_end(struct event *event, int64_t at_ns)
+{
+    struct link *link = CONTAINER_OF(event, struct link, service_end);
+    link->ending = true;
+    do {
+        link->goes_on = false;
+        link->awaited = false;
+        serve_next(link, at_ns);
+        at_ns = link->free_ns;
+    } while (link->goes_on && eventq_goes_on(link->events, at_ns));
+    link->ending = false;
+    if (link->goes_on)
+        eventq_schedule_at_place(link->events, event, at_ns, link->place);
 }
 
 static void arrive(struct link *link, struct packet *packet)
@@ -331,18 +350,34 @@ static void arrive(struct link *link, struct packet *packet)
     link->deliver(link->receiver, packet);
 }
 
+/* As long as the next arrival here is what happens next anyway, it needs no event. */
 static void on_arrival(struct event *event, int64_t at_ns)
 {
     struct link *link = CONTAINER_OF(event, struct link, arrival);
-    struct packet *packet = packet_take(&link->flying);
-    struct packet *following = link->flying.first;
+    struct eventq *events = link->events;
     (void)at_ns;
-    if (following) {
-        eventq_schedule(link->events, &link->arrival, following->due_ns);
+    for (;;) {
+        struct packet *packet = packet_take(&link->flying);
+        struct packet *following = link->flying.first;
+        if (!following) {
+            arrive(link, packet);
+            return;
+        }
+        int64_t due_ns = following->due_ns;
         __builtin_prefetch(following->frame); /* packets in flight are more than the nearest cache holds */
         __builtin_prefetch(following->next);
+        if (!eventq_is_next(events, due_ns)) {
+            eventq_schedule(events, event, due_ns);
+            arrive(link, packet);
+            return;
+        }
+        uint64_t place = eventq_place(events);
+        arrive(link, packet);
+        if (!eventq_goes_on(events, due_ns)) {
+            eventq_schedule_at_place(events, event, due_ns, place);
+            return;
+        }
     }
-    arrive(link, packet);
 }
 
 static void on_reordered_arrival(struct event *event, int64_t at_ns)

@@ -138,6 +138,9 @@ struct link {
     struct link_rate_meter meter;
     struct histogram lateness;
     uint64_t pool_exhausted;
+    bool ending;    /* `service_end` fires, and ... */
+    bool goes_on;   /* ... instead of being scheduled will fire again at once, at ... */
+    uint64_t place; /* ... this place in the order of scheduling */
     uint32_t begun_first, begun_count;
     struct link_begun begun[LINK_BEGUN_PACKETS]; /* a ring, oldest first */
 };

@@ -18,6 +18,8 @@
 #define ETHERTYPE_IPV6 0x86dd
 #define IPV6_BYTES 40
 #define PARSED_BYTES 64 /* of payload, which a switch program may take for headers of its own: an even number */
+#define SHARED_BYTES 8192       /* of payload from which on packets share it: an intake is large */
+#define SHARED_SEGMENT_BYTES 256 /* less is copied as fast */
 
 /* --- cutting ------------------------------------------------------------------------------------------------------- */
 
@@ -92,9 +94,10 @@ static void seal_over_ipv6(uint8_t *frame, const struct frame_layout *layout)
     checksum_store(field, checksum ? checksum : 0xffff);
 }
 
-/* What the packets that are cut from one super-packet have in common. Sums are without the words in which they differ. */
+/* What the packets that are cut from one super-packet have in common. With an intake they are split. Sums are without the words in which they differ. */
 struct cutting {
     const uint8_t *frame;
+    struct intake *intake;
     struct frame_layout layout;
     bool six;
     uint64_t network_sum;   /* of IPv4 */
@@ -129,15 +132,29 @@ static struct cutting cutting_of(const uint8_t *frame, const struct frame_layout
     return cutting;
 }
 
-/* Copy payload to the end of a packet; its sum. The tail is what of it no program is likely to parse, from an even place on. */
-static uint64_t copy_payload(struct packet *packet, uint8_t *to, const uint8_t *from, uint32_t bytes)
+/* Give a packet its payload, `at` being its place in it; its sum. The tail is what of it no program is likely to parse, from
+ * an even place on. */
+static uint64_t set_payload(const struct cutting *cutting, struct packet *packet, uint8_t *at, const uint8_t *from,
+                            uint32_t bytes)
 {
     uint32_t parsed = bytes < PARSED_BYTES ? bytes : PARSED_BYTES;
-    uint64_t sum = checksum_copy(0, to, from, parsed);
+    uint64_t sum = checksum_copy(0, at, from, parsed);
     if (bytes == parsed)
         return sum;
     packet->tail.bytes = (uint16_t)(bytes - parsed);
-    packet->tail.sum = checksum_fold(checksum_copy(0, to + parsed, from + parsed, packet->tail.bytes));
+    if (!cutting->intake) {
+        packet->tail.sum = checksum_fold(checksum_copy(0, at + parsed, from + parsed, packet->tail.bytes));
+        return sum + packet->tail.sum;
+    }
+    packet->tail.sum = checksum_fold(checksum_add(0, from + parsed, packet->tail.bytes));
+    packet->flags |= PACKET_SPLIT;
+    packet->here = packet->length;
+    packet->length += packet->tail.bytes;
+    packet->rest = from + parsed;
+    packet->rest_bytes = packet->tail.bytes;
+    packet->made_bytes = 0;
+    packet->payload = &cutting->intake->payload;
+    packet->payload->references++;
     return sum + packet->tail.sum;
 }
 
@@ -174,12 +191,14 @@ static struct packet *cut_segment(struct packet_pool *pool, const struct cutting
                                   unsigned index)
 {
     const struct frame_layout *layout = &cutting->layout;
-    struct packet *packet = packet_new(pool, layout->payload + bytes);
+    uint32_t here = cutting->intake && bytes > PARSED_BYTES ? PARSED_BYTES : bytes;
+    struct packet *packet = packet_new(pool, layout->payload + here);
     if (!packet)
         return NULL;
     uint8_t *out = packet->frame, *transport = out + layout->transport;
     memcpy(out, cutting->frame, layout->payload);
-    uint64_t sum = copy_payload(packet, out + layout->payload, cutting->frame + layout->payload + offset, bytes);
+    const uint8_t *from = cutting->frame + layout->payload + offset;
+    uint64_t sum = set_payload(cutting, packet, out + layout->payload, from, bytes);
     packet->layout = *layout;
     packet->layout.end = packet->length;
     if (layout->protocol == PROTOCOL_UDP) {
@@ -198,8 +217,8 @@ static struct packet *cut_segment(struct packet_pool *pool, const struct cutting
     return packet;
 }
 
-bool offload_cut(struct packet_pool *pool, const struct virtio_header *header, uint8_t *frame, size_t length,
-                 struct packet_list *list)
+bool offload_cut(struct packet_pool *pool, struct intake *intake, const struct virtio_header *header, uint8_t *frame,
+                 size_t length, struct packet_list *list)
 {
     *list = (struct packet_list){0};
     if (length < ETHERNET_BYTES || length > FRAME_MAX_BYTES)
@@ -217,6 +236,8 @@ bool offload_cut(struct packet_pool *pool, const struct virtio_header *header, u
     if (!layout.transport || !segment || payload > segment * CUT_SEGMENTS)
         return false;
     struct cutting cutting = cutting_of(frame, &layout);
+    if (!cutting.six && payload >= SHARED_BYTES && segment >= SHARED_SEGMENT_BYTES)
+        cutting.intake = intake;
     uint32_t offset = 0;
     for (unsigned index = 0; offset < payload || index == 0; index++) {
         uint32_t bytes = payload - offset < segment ? payload - offset : segment;
@@ -253,6 +274,12 @@ static bool is_sum(const struct packet *packet)
     const uint8_t *transport = packet->frame + packet->layout.transport;
     return packet->layout.protocol == PROTOCOL_UDP && load16(transport) == SUMS_PORT &&
            load16(transport + UDP_CHECKSUM_AT) == 0;
+}
+
+bool join_knows(const struct packet *packet)
+{
+    return !(packet->flags & PACKET_SPLIT) || packet->here >= packet->length ||
+           (!packet->made_bytes && packet->rest_bytes <= tail_of_payload(packet).bytes);
 }
 
 bool join_may_begin(const struct packet *packet)
@@ -312,6 +339,44 @@ void join_append(struct join *join, struct packet *packet)
     packet_append(&join->packets, packet);
 }
 
+/* Add a packet as it is; how many pieces there are now. */
+static size_t add_frame(const struct packet *packet, struct iovec *pieces, size_t used)
+{
+    uint32_t here = packet_here(packet);
+    pieces[used++] = (struct iovec){packet->frame, here};
+    if (here < packet->length)
+        pieces[used++] = (struct iovec){(void *)packet->rest, packet->length - here};
+    return used;
+}
+
+/* Add bytes that may follow those of the last piece, which is one of payload, in memory too. */
+static size_t add_bytes(const uint8_t *bytes, size_t length, struct iovec *pieces, size_t used)
+{
+    struct iovec *last = &pieces[used - 1];
+    if ((const uint8_t *)last->iov_base + last->iov_len == bytes) {
+        last->iov_len += length;
+        return used;
+    }
+    pieces[used] = (struct iovec){(void *)bytes, length};
+    return used + 1;
+}
+
+/* Add the payload of a packet: from the intake all of it, if its first bytes are still those that were read. */
+static size_t add_payload(const struct packet *packet, struct iovec *pieces, size_t used)
+{
+    const struct frame_layout *layout = &packet->layout;
+    const uint8_t *payload = packet->frame + layout->payload;
+    uint32_t here = packet_here(packet);
+    if (here == packet->length)
+        return add_bytes(payload, payload_bytes(packet), pieces, used);
+    uint32_t parsed = here - layout->payload, bytes = packet->length - here;
+    const struct intake *intake = intake_of(packet);
+    if (intake && packet->rest - intake->bytes >= parsed && memcmp(packet->rest - parsed, payload, parsed) == 0)
+        return add_bytes(packet->rest - parsed, parsed + bytes, pieces, used);
+    used = add_bytes(payload, parsed, pieces, used);
+    return add_bytes(packet->rest, bytes, pieces, used);
+}
+
 size_t join_describe(struct join *join, struct virtio_header *header, struct iovec *pieces)
 {
     struct packet *first = join->packets.first;
@@ -319,15 +384,15 @@ size_t join_describe(struct join *join, struct virtio_header *header, struct iov
     size_t used = 0;
     *header = (struct virtio_header){0};
     pieces[used++] = (struct iovec){header, VIRTIO_HEADER_BYTES};
-    pieces[used++] = (struct iovec){first->frame, join->count > 1 ? layout->end : first->length};
     if (join->count == 1)
-        return used;
+        return add_frame(first, pieces, used);
+    pieces[used++] = (struct iovec){first->frame, layout->payload};
     uint8_t *transport = first->frame + layout->transport;
     uint32_t transport_bytes = layout->payload - layout->transport + join->payload_bytes;
     bool udp = layout->protocol == PROTOCOL_UDP;
     uint16_t checksum_at = udp ? UDP_CHECKSUM_AT : TCP_CHECKSUM_AT;
-    for (struct packet *packet = first->next; packet; packet = packet->next)
-        pieces[used++] = (struct iovec){packet->frame + packet->layout.payload, payload_bytes(packet)};
+    for (struct packet *packet = first; packet; packet = packet->next)
+        used = add_payload(packet, pieces, used);
     store16(first->frame + layout->network + 2, (uint16_t)(layout->transport - layout->network + transport_bytes));
     frame_seal_network(first->frame, layout);
     if (udp)

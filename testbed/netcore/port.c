@@ -1,6 +1,7 @@
 #include "port.h"
 
 #include "clock.h"
+#include "split.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,22 +41,26 @@ void port_destroy(struct port *port)
     close(port->fd);
 }
 
-int port_read(struct port *port, uint8_t *scratch, struct packet_list *packets)
+int port_read(struct port *port, struct port_reading *reading, struct packet_list *packets)
 {
     struct virtio_header header = {0};
     size_t offset = port->options.virtio ? VIRTIO_HEADER_BYTES : 0;
     *packets = (struct packet_list){0};
     if (port->interface.ring)
-        return interface_read(&port->interface, port->pool, scratch, packets, &port->malformed);
-    ssize_t got = read(port->fd, scratch, offset + FRAME_MAX_BYTES);
+        return interface_read(&port->interface, port->pool, reading->scratch, packets, &port->malformed);
+    if (port->options.virtio)
+        reading->intake = intake_again(port->pool, reading->intake, PORT_SCRATCH_BYTES);
+    struct intake *intake = port->options.virtio ? reading->intake : NULL;
+    uint8_t *into = intake ? intake->bytes : reading->scratch;
+    ssize_t got = read(port->fd, into, offset + FRAME_MAX_BYTES);
     if (got < 0)
         return errno == EAGAIN || errno == EINTR ? 0 : -1;
     if ((size_t)got < offset) {
         port->malformed++;
         return 1;
     }
-    memcpy(&header, scratch, offset);
-    if (!offload_cut(port->pool, &header, scratch + offset, (size_t)got - offset, packets))
+    memcpy(&header, into, offset);
+    if (!offload_cut(port->pool, intake, &header, into + offset, (size_t)got - offset, packets))
         port->malformed++;
     return 1;
 }
@@ -74,7 +79,7 @@ static void gone(struct port *port, struct packet *packet, bool taken, int64_t n
 static void write_join(struct port *port, struct join *join)
 {
     struct virtio_header header;
-    struct iovec pieces[2 + JOIN_SEGMENTS];
+    struct iovec pieces[JOIN_PIECES];
     size_t count = join_describe(join, &header, pieces), skip = port->options.virtio ? 0 : 1;
     ssize_t done = writev(port->fd, pieces + skip, (int)(count - skip));
     int64_t now_ns = clock_monotonic_ns();
@@ -104,6 +109,18 @@ void port_flush(struct port *port)
     write_batch(port);
 }
 
+/* Have all of a packet lie at its frame, where it is to be looked at or has to be one piece; NULL: no memory, and it is gone. */
+static struct packet *gather(struct port *port, struct packet *packet)
+{
+    bool joins = port->options.join && !port->interface.ring;
+    if (joins ? join_knows(packet) : packet_here(packet) == packet->length)
+        return packet;
+    struct packet *whole = split_fill(port->pool, packet, SPLIT_ALL);
+    if (!whole)
+        gone(port, packet, false, 0);
+    return whole;
+}
+
 void port_write(struct port *port, struct packet *packet)
 {
     if (port->options.spray) {
@@ -112,7 +129,9 @@ void port_write(struct port *port, struct packet *packet)
     }
     port->written++;
     if (port->capture)
-        capture_frame(port->capture, packet->frame, packet->length, clock_monotonic_ns(), CAPTURE_INBOUND);
+        split_capture(port->capture, packet, clock_monotonic_ns(), CAPTURE_INBOUND);
+    if (!(packet = gather(port, packet)))
+        return;
     if (port->interface.ring) {
         port->batch[port->waiting++] = packet;
         if (port->waiting == INTERFACE_BATCH)

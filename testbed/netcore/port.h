@@ -19,6 +19,12 @@ struct port_options {
     bool join;   /* super-packets may leave here */
 };
 
+/* What ports read into, in turn. */
+struct port_reading {
+    struct intake *intake; /* NULL: none yet */
+    uint8_t scratch[PORT_SCRATCH_BYTES];
+};
+
 struct port {
     int fd;
     struct port_options options;
@@ -41,9 +47,9 @@ bool port_init(struct port *port, int fd, struct port_options options, struct pa
 /* Closes the device and any capture. */
 void port_destroy(struct port *port);
 
-/* Read frames as the wire packets they stand for: one from a TAP, up to a batch from an interface. `scratch` has room for
- * PORT_SCRATCH_BYTES. Frames read; 0: there are none; -1: the device is gone. */
-int port_read(struct port *port, uint8_t *scratch, struct packet_list *packets);
+/* Read frames as the wire packets they stand for: one from a TAP, up to a batch from an interface. Frames read; 0: there are
+ * none; -1: the device is gone. */
+int port_read(struct port *port, struct port_reading *reading, struct packet_list *packets);
 
 /* Send a packet out; the port owns it. It may be kept until the flush. */
 void port_write(struct port *port, struct packet *packet);

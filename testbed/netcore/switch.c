@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define US_NS 1000
+#define IPV4_MAX_BYTES 60 /* of a header with all options */
 
 #define COUNT(of, packet, field, amount) LINK_COUNT(of, (packet)->flags, field, amount)
 
@@ -172,6 +173,21 @@ static inline void wrote(struct packet *packet, const struct p4_packet *view)
     packet->flags |= PACKET_STALE;
     if (packet->tail.bytes > view->kept)
         packet->tail = (struct frame_tail){0};
+}
+
+/* Have all headers that the fabric looks at lie at the frame, also where the program took away what was before them; NULL: no
+ * memory, and the packet is gone. */
+static inline struct packet *show_headers(struct p4_switch *of, struct packet *packet)
+{
+    if (!(packet->flags & PACKET_SPLIT))
+        return packet;
+    uint32_t ipv4_bytes = packet->here > ETHERNET_BYTES ? (packet->frame[ETHERNET_BYTES] & 15u) * 4 : IPV4_MAX_BYTES;
+    struct packet *shown = split_fill(of->pool, packet, ETHERNET_BYTES + ipv4_bytes + TCP_BYTES);
+    if (!shown) {
+        COUNT(of, packet, dropped_memory, 1);
+        packet_free(of->pool, packet);
+    }
+    return shown;
 }
 
 /* Write the headers anew; false: an assert of the deparser failed. */
@@ -369,6 +385,8 @@ static inline void forward(struct p4_switch *of, uint32_t port, struct packet *p
         return;
     }
     wrote(packet, &view);
+    if (!(packet = show_headers(of, packet)))
+        return;
     packet->priority = verdict.priority;
     if (!marked && frame_congested(packet->frame, packet->length))
         packet->flags |= PACKET_MARKED;
@@ -491,6 +509,8 @@ struct packet *switch_leave(void *owner, struct packet *packet, uint64_t deq_dep
         drop(of, packet, !dropped);
         return NULL;
     }
+    if (!(packet = show_headers(of, packet)))
+        return NULL;
     if (verdict.fate == P4_RECIRCULATE) {
         if (packet->flags & PACKET_TRIMMED) {
             egress_cut(packet, length);

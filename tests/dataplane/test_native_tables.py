@@ -261,3 +261,30 @@ def test_a_direct_meter_runs_on_each_hit() -> None:
         sent = [exchange.inject(0, bytes((1, 9)))[0][1][1] for _ in range(4)]
         assert sent == [0, 0, 1, 2]  # packets of two bytes
         assert exchange.inject(0, bytes((2, 9)))[0][1] == bytes((2, 9))
+
+
+@pytest.mark.parametrize("kind", ["exact", "lpm"])
+def test_what_was_looked_up_just_now_is_forgotten_when_entries_come_or_go(kind: str) -> None:
+    prefix = 32 if kind == "lpm" else None
+    keys = [0, 1, 1 << 31, 0xFFFFFFFF, *random.Random(kind).sample(range(1 << 32), 40)]
+    with Exchange(_program({"k": (32, kind)}, kind)) as exchange:
+
+        def found(key: int) -> int:
+            ((_, sent),) = exchange.inject(0, _frame((key,), (32,)))
+            return int.from_bytes(sent[-2:], "big")
+
+        for key in keys:
+            assert [found(key) for _ in range(2)] == [MISS, MISS]
+        handles = []
+        for value, key in enumerate(keys):
+            assert found(key) == MISS
+            handles.append(
+                exchange.control.insert("t", [FieldMatch(key, prefix=prefix)], ActionCall("set", {"v": value}))
+            )
+            assert [found(key) for _ in range(2)] == [value, value]
+        for value, (key, handle) in enumerate(zip(keys, handles, strict=True)):
+            assert found(key) == value
+            exchange.control.modify("t", handle, ActionCall("set", {"v": value + 1000}))
+            assert found(key) == value + 1000
+            exchange.control.remove("t", handle)
+            assert found(key) == MISS

@@ -20,10 +20,18 @@ static int set_call(const struct table *table, struct entry *entry, const struct
     return P4_OK;
 }
 
+/* Forget what was looked up. What belongs in no other place than the first is in all of those, and the other way round. */
+static void forget_recent(struct table *table)
+{
+    for (unsigned i = 0; i < 1 << RECENT_BITS; i++)
+        table->recent[i] = (struct recent){i ? 0 : UINT64_C(1) << 63, 0};
+}
+
 int table_init(struct table *table, const struct table_type *type)
 {
     *table = (struct table){.type = type, .default_action = NO_ACTION, .trie_stride = TRIE_STRIDE(type->key_bits)};
     table->entry_words = type->data_words + type->key_words * (type->ranged ? 2u : 1u);
+    forget_recent(table);
     if (!(table->default_data = calloc(type->data_words + 1u, sizeof(uint64_t))))
         return P4_NO_MEMORY;
     int status = type->initial ? table_set_default(table, NULL) : P4_OK;
@@ -186,6 +194,7 @@ int table_insert(struct table *table, const struct p4_match *match, const struct
     entry->used = true;
     table->serial++;
     table->count++;
+    forget_recent(table);
     return P4_OK;
 }
 
@@ -208,5 +217,6 @@ int table_remove(struct table *table, uint32_t handle)
         trie_remove(table, handle);
     entry_release(table, handle);
     table->count--;
+    forget_recent(table);
     return P4_OK;
 }

@@ -92,6 +92,14 @@ struct trie_slot {
     uint32_t entry; /* + 1 */
 };
 
+/* A key of one word that was looked up, and what was found: packets of few flows come in a row. */
+struct recent {
+    uint64_t key;
+    uint32_t entry; /* + 1; 0: none */
+};
+
+#define RECENT_BITS 4
+
 struct table {
     const struct table_type *type;
     uint8_t *entries;
@@ -109,6 +117,7 @@ struct table {
     unsigned trie_stride;
     uint32_t default_action;
     uint64_t *default_data;
+    struct recent recent[1 << RECENT_BITS]; /* each in the place of its hash; forgotten when entries come or go */
 };
 
 struct member {
@@ -192,38 +201,37 @@ static inline uint32_t tuple_home(const struct tuple *tuple, uint64_t hash)
     return (uint32_t)((hash >> 32) * tuple->size >> 32);
 }
 
-/* The first entry of the chain of a masked key in a tuple; NULL: none. */
-static inline struct entry *tuple_find(const struct table *table, const struct tuple *tuple, const uint64_t *key,
-                                       unsigned words, unsigned data_words)
+/* The first entry of the chain of a masked key in a tuple, + 1; 0: none. */
+static inline uint32_t tuple_find(const struct table *table, const struct tuple *tuple, const uint64_t *key, unsigned words,
+                                  unsigned data_words)
 {
     uint64_t hash = key_hash(key, words);
     for (uint32_t i = tuple_home(tuple, hash);; i++) {
         const struct slot *slot = &tuple->slots[i & (tuple->size - 1)];
         if (!slot->entry)
-            return NULL;
+            return 0;
         if (slot->tag != (uint32_t)hash)
             continue;
-        struct entry *entry = entry_at(table, slot->entry - 1, data_words + words);
-        const uint64_t *theirs = entry->words + data_words;
+        const uint64_t *theirs = entry_at(table, slot->entry - 1, data_words + words)->words + data_words;
         uint64_t difference = 0;
         for (unsigned k = 0; k < words; k++)
             difference |= theirs[k] ^ key[k];
         if (!difference)
-            return entry;
+            return slot->entry;
     }
 }
 
-/* The three look-ups; `words` and `data_words` are constants of the table that the compiler folds. */
-static inline struct entry *table_exact(const struct table *table, const uint64_t *key, unsigned words, unsigned data_words)
+/* What an exact table, or a trie, has for a key: an entry + 1; 0: none. */
+static inline uint32_t exact_find(const struct table *table, const uint64_t *key, unsigned words, unsigned data_words)
 {
-    return table->tuple_count && table->tuples->size ? tuple_find(table, table->tuples, key, words, data_words) : NULL;
+    return table->tuple_count && table->tuples->size ? tuple_find(table, table->tuples, key, words, data_words) : 0;
 }
 
-static inline struct entry *table_lpm(const struct table *table, const uint64_t *key, unsigned bits, unsigned data_words)
+static inline uint32_t trie_find(const struct table *table, const uint64_t *key, unsigned bits)
 {
     unsigned stride = TRIE_STRIDE(bits);
     if (!table->trie_nodes)
-        return NULL;
+        return 0;
     uint32_t node = 0, best = 0;
     for (unsigned at = 0; at < bits; at += stride) {
         const struct trie_slot *slot =
@@ -233,7 +241,39 @@ static inline struct entry *table_lpm(const struct table *table, const uint64_t 
         if (!(node = slot->child))
             break;
     }
-    return best ? entry_at(table, best - 1, data_words + (bits + 63) / 64) : NULL;
+    return best;
+}
+
+static inline struct entry *table_found(const struct table *table, uint32_t found, unsigned words)
+{
+    return found ? entry_at(table, found - 1, words) : NULL;
+}
+
+static inline unsigned recent_place(uint64_t key)
+{
+    return (unsigned)(key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - RECENT_BITS));
+}
+
+/* The three look-ups; `words` and `data_words` are constants of the table that the compiler folds. */
+static inline struct entry *table_exact(struct table *table, const uint64_t *key, unsigned words, unsigned data_words)
+{
+    if (words != 1)
+        return table_found(table, exact_find(table, key, words, data_words), data_words + words);
+    struct recent *recent = &table->recent[recent_place(*key)];
+    if (recent->key != *key)
+        *recent = (struct recent){*key, exact_find(table, key, words, data_words)};
+    return table_found(table, recent->entry, data_words + words);
+}
+
+static inline struct entry *table_lpm(struct table *table, const uint64_t *key, unsigned bits, unsigned data_words)
+{
+    unsigned words = (bits + 63) / 64;
+    if (words != 1)
+        return table_found(table, trie_find(table, key, bits), data_words + words);
+    struct recent *recent = &table->recent[recent_place(*key)];
+    if (recent->key != *key)
+        *recent = (struct recent){*key, trie_find(table, key, bits)};
+    return table_found(table, recent->entry, data_words + words);
 }
 
 /* A member's action, and its data; NO_ACTION: there is none. */

@@ -101,6 +101,7 @@ class Executor:
             self._scratch = sink
             self._places = np.zeros(len(program), np.int64).data
         self._landing = self._scratch.view(np.uint8).data
+        self._views: dict[tuple[int, int], memoryview] = {}  # of a sink, as receives there are mostly alike
 
     @property
     def done(self) -> bool:
@@ -180,13 +181,14 @@ class Executor:
 
     def _receive(self, index: int) -> PostReceive:
         self._states[index] = _POSTED
-        first, last = self._place(index)
+        first, last = place = self._place(index)
+        view = self._views.get(place)
+        if view is None:
+            view = self._landing[first * self._itemsize : last * self._itemsize]
+            if not self._numeric:
+                self._views[place] = view
         return PostReceive(
-            self._first_id + index,
-            self._peer[index],
-            self._first_tag + self._tag[index],
-            self._step[index],
-            self._landing[first * self._itemsize : last * self._itemsize],
+            self._first_id + index, self._peer[index], self._first_tag + self._tag[index], self._step[index], view
         )
 
     def _send(self, index: int) -> PostSend:

@@ -25,7 +25,17 @@ from testbed.transport.roce.requester import Requester, as_bytes
 from testbed.transport.roce.responder import Responder
 from testbed.transport.settings import Settings
 from testbed.wire import MalformedError
-from testbed.wire.roce import ACKNOWLEDGE, CNP, DEFAULT_PKEY, cnp, consecutive, decode, pad_bytes, whole_message
+from testbed.wire.roce import (
+    ACKNOWLEDGE,
+    CNP,
+    DEFAULT_PKEY,
+    WRITE_ONLY_IMMEDIATE,
+    cnp,
+    consecutive,
+    decode,
+    pad_bytes,
+    whole_message,
+)
 
 _NOTHING = memoryview(b"")
 
@@ -216,8 +226,10 @@ class RoceEndpoint:
             queue_pair.notify = True
         if header.pad != pad_bytes(len(payload)):
             return "bad_padding"
-        asks = headers[-1][8] > 0x7F
-        return queue_pair.responder.take(header, len(headers), asks, payload, ecn == ECN_CE)
+        asks, marked, responder = headers[-1][8] > 0x7F, ecn == ECN_CE, queue_pair.responder
+        if header.opcode == WRITE_ONLY_IMMEDIATE and responder.take_message(header, header, 1, asks, payload, marked):
+            return None
+        return responder.take(header, len(headers), asks, payload, marked)
 
     def _control(self, queue_pair: _QueuePair, now: int, budget_packets: int) -> list[Burst]:
         """The CNP and the acknowledgement that are due."""

@@ -58,7 +58,9 @@ class _Message(NamedTuple):
 
 def as_bytes(buffer: Buffer) -> memoryview:
     """`buffer`, of whatever type its elements are, as bytes."""
-    view = memoryview(buffer)
+    view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
+    if view.nbytes and view.format == "B" and view.ndim == 1 and view.c_contiguous:
+        return view
     return view.cast("B") if view.nbytes else memoryview(bytearray())
 
 

@@ -154,11 +154,11 @@ class Responder:
         if self._echoes and marked != self._marked:
             self._turn(marked)
         self._react(Met.EXPECTED)
-        incoming = _Incoming(Verb.WRITE, queue[0], 0, size, size)
-        self._take_posted(incoming.receive)
-        incoming.receive.view[:size] = payload
+        receive = queue[0]
+        self._take_posted(receive)
+        receive.view[:size] = payload
         self._count(count, size, asks)
-        self._complete(incoming)
+        self._complete(receive, 0, size)
         return True
 
     def _turn(self, marked: bool) -> None:
@@ -203,7 +203,8 @@ class Responder:
         incoming.filled += len(payload)
         self._count(count, len(payload), asks)
         if operation.ends:
-            self._complete(incoming)
+            self._incoming = None
+            self._complete(incoming.receive, incoming.first, incoming.first + incoming.filled)
         return None
 
     def _count(self, count: int, size: int, asks: bool) -> None:
@@ -258,14 +259,14 @@ class Responder:
         if not queue:
             del self._posted[self._key(receive.tag)]
 
-    def _complete(self, incoming: _Incoming) -> None:
-        self._incoming = None
+    def _complete(self, receive: _Receive, begin: int, end: int) -> None:
+        """A message has filled the bytes [begin, end) of a receive."""
         self._messages += 1
-        end, size = incoming.first + incoming.filled, incoming.receive.view.nbytes
+        size = receive.view.nbytes
         missing: tuple[tuple[int, int], ...] = ()
-        if incoming.first or end < size:
-            missing = tuple((first, last) for first, last in ((0, incoming.first), (end, size)) if first < last)
-        self._events.append(Received(incoming.receive.id, missing))
+        if begin or end < size:
+            missing = tuple((first, last) for first, last in ((0, begin), (end, size)) if first < last)
+        self._events.append(Received(receive.id, missing))
 
     def _key(self, tag: int) -> int:
         return tag if self._constants.verb is Verb.WRITE else 0

@@ -116,8 +116,9 @@ static bool lost(struct link *link)
 /* Flip one bit of the transport's payload; of a frame without one, a bit of what it has after the Ethernet header. Returns
  * the packet, which may have moved.
  *
- * The job's UDP packets are RoCE's and have a check of their own (ICRC): without a UDP checksum (RFC 768: 0) it is their
- * receiver that finds out and counts, and not the kernel, which throws packets away before it knows whose they are.
+ * A job's RoCE packets have a check of their own (ICRC): without a UDP checksum (RFC 768: 0) it is their receiver that finds
+ * out and counts, and not the kernel, which throws packets away before it knows whose they are. What switches add up has
+ * the UDP checksum alone.
  */
 static struct packet *corrupt(struct link *link, struct packet *packet)
 {
@@ -139,7 +140,8 @@ static struct packet *corrupt(struct link *link, struct packet *packet)
     packet->frame[from + bit / 8] ^= (uint8_t)(1u << bit % 8);
     packet->flags |= PACKET_CORRUPTED;
     packet->tail = (struct frame_tail){0};
-    if (packet->flags & PACKET_JOB && layout->protocol == PROTOCOL_UDP)
+    bool sums = layout->protocol == PROTOCOL_UDP && load16(packet->frame + layout->transport + 2) == SUMS_PORT;
+    if (packet->flags & PACKET_JOB && layout->protocol == PROTOCOL_UDP && !sums)
         store16(packet->frame + layout->transport + UDP_CHECKSUM_AT, 0);
     COUNT(link, packet, corrupted, 1);
     return packet;

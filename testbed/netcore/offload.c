@@ -268,12 +268,10 @@ static struct frame_tail tail_of_payload(const struct packet *packet)
     return inside && even ? packet->tail : (struct frame_tail){0};
 }
 
-/* Sums, which a switch makes, have identifications of its own and no checksum; nothing behind UDP covers either. */
+/* Sums, which a switch makes, have the identifications of what they were made of; nothing behind UDP covers these. */
 static bool is_sum(const struct packet *packet)
 {
-    const uint8_t *transport = packet->frame + packet->layout.transport;
-    return packet->layout.protocol == PROTOCOL_UDP && load16(transport) == SUMS_PORT &&
-           load16(transport + UDP_CHECKSUM_AT) == 0;
+    return packet->layout.protocol == PROTOCOL_UDP && load16(packet->frame + packet->layout.transport) == SUMS_PORT;
 }
 
 bool join_knows(const struct packet *packet)
@@ -295,7 +293,7 @@ bool join_may_begin(const struct packet *packet)
             ? load16(transport + 4) != layout->end - layout->transport
             : (transport[13] & ~TCP_PSH) != TCP_ACK || (transport[12] & 15) != 0)
         return false;
-    return is_sum(packet) || frame_transport_intact(packet->frame, layout, tail_of_payload(packet));
+    return frame_transport_intact(packet->frame, layout, tail_of_payload(packet));
 }
 
 enum join_fit join_fit(const struct join *join, const struct packet *packet)

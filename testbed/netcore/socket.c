@@ -162,7 +162,9 @@ void socket_receive(struct socket *socket, struct packet *packet, int64_t now_ns
         packet = filled ? filled : packet;
     }
     if (!socket->roce) {
-        struct arrived *run = begin_run(socket, packet, false);
+        bool corrupt = packet->flags & PACKET_CORRUPTED &&
+                       !frame_transport_intact(packet->frame, &packet->layout, (struct frame_tail){0});
+        struct arrived *run = begin_run(socket, packet, corrupt);
         if (run)
             run->segment_bytes = packet->layout.end - packet->layout.payload;
     } else if (!socket_read_roce(socket, packet, &at) ||

@@ -429,6 +429,7 @@ static struct packet *new_plain(struct outgoing *outgoing, size_t index, PyObjec
     memcpy(packet->frame + HEADERS_BYTES, PyBytes_AS_STRING(header), header_bytes);
     if (bytes)
         memcpy(packet->frame + HEADERS_BYTES + header_bytes, payload, bytes);
+    frame_seal_transport(packet->frame, &packet->layout, (struct frame_tail){0});
     return packet;
 }
 

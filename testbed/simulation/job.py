@@ -13,6 +13,7 @@ from testbed.results.samples import IterationEvidence, IterationRow
 from testbed.results.verdict import suspicious
 from testbed.simulation.network import SimulatedNetwork
 from testbed.simulation.setup import ranks
+from testbed.simulation.timeline import Timeline
 from testbed.worker.setup import Shared
 from testbed.worker.workload import Workload, check_all
 
@@ -30,7 +31,9 @@ class Hooks:
 class SimulatedJob:
     """One job's ranks on `network`, and their iterations, counted from the first warm-up."""
 
-    def __init__(self, network: SimulatedNetwork, shared: Shared, hooks: Hooks) -> None:
+    def __init__(
+        self, network: SimulatedNetwork, shared: Shared, hooks: Hooks, timeline: Timeline | None = None
+    ) -> None:
         workload = shared.job.spec.workload
         assert workload is not None  # testbed.worker.setup
         self.plan = shared.job
@@ -39,9 +42,10 @@ class SimulatedJob:
         self.evidence: list[IterationEvidence] = []
         self.resting = True  # no iteration is under way
         self.released_ns = 0
-        self.ranks = [*ranks(network, shared, self._finished)]
+        self.ranks = [*ranks(network, shared, self._finished, timeline)]
         self._core = network.core
         self._hooks = hooks
+        self._timeline = timeline
         self._shared = shared
         self._workload = workload
         self._index = -1
@@ -140,6 +144,11 @@ class SimulatedJob:
         """Check the results, learn from them, and keep the rows."""
         inputs, done = self._shared.inputs, sorted(self._done)
         results = {rank: self.ranks[rank].buffer for rank in done}
+        if self._timeline is not None:
+            name = f"iteration {self._index - self.warmup}" if self._index >= self.warmup else f"warm-up {self._index}"
+            for rank in done:
+                state = self.ranks[rank]
+                self._timeline.iteration(self.plan.numbers[rank], name, state.start_ns, state.end_ns)
         checked = check_all(self.plan, self._workload, [inputs[rank] for rank in range(len(inputs))], results)
         for rank in done:
             self._work[rank].apply(self._index, self.ranks[rank].layers)

@@ -24,6 +24,8 @@ from testbed.simulation.books import Books
 from testbed.simulation.job import Hooks, SimulatedJob
 from testbed.simulation.network import SimulatedNetwork
 from testbed.simulation.stress import Faults, Traffic
+from testbed.simulation.timeline import FILE as TRACE_FILE
+from testbed.simulation.timeline import Timeline
 from testbed.topology.select import select
 from testbed.units import format_duration
 from testbed.worker.clock import ModelClock
@@ -47,15 +49,19 @@ class _Parts:
 
 
 class SimulatedRun:
-    """Carries out one plan in simulation, once."""
+    """Carries out one plan in simulation, once. trace: also write a timeline (`testbed.simulation.timeline`)."""
 
-    def __init__(self, plan: Plan, directory: RunDirectory, run_id: str, progress: Progress) -> None:
+    def __init__(
+        self, plan: Plan, directory: RunDirectory, run_id: str, progress: Progress, *, trace: bool = False
+    ) -> None:
         self.simulation: Simulation | None = None  # what it came to, once the network was there
         self._plan = plan
         self._directory = directory
         self._run_id = run_id
         self._progress = progress
         self._parts: _Parts | None = None
+        self._trace = trace
+        self._timeline: Timeline | None = None
         self._tally = Tally()
         self._setup_s = 0.0
         self._done = 0
@@ -74,6 +80,8 @@ class SimulatedRun:
                 status, error = "interrupted", interrupt
             except TestbedError as failure:
                 status, error = "failed", failure
+            if self._timeline is not None:
+                self._timeline.close()
             if self._parts is not None:
                 self._close(self._parts, error)
         samples = Samples(
@@ -110,6 +118,8 @@ class SimulatedRun:
         self._quiesce(parts)
         parts.books.open()
         zero_ns = network.now_ns
+        if self._timeline is not None:
+            self._timeline.zero(zero_ns)
         for job in parts.jobs.values():
             job.measure(zero_ns)
         parts.faults.start(zero_ns)
@@ -129,8 +139,13 @@ class SimulatedRun:
             on_metrics=self._training,
             progress=self._count,
         )
+        if self._trace:
+            self._timeline = Timeline(self._directory.path / TRACE_FILE, plan)
         clock = ModelClock(0, 1)
-        jobs = {job.name: SimulatedJob(network, share(plan, job, self._run_id, clock), hooks) for job in plan.jobs}
+        jobs = {
+            job.name: SimulatedJob(network, share(plan, job, self._run_id, clock), hooks, self._timeline)
+            for job in plan.jobs
+        }
         return _Parts(network, jobs, Books(network, jobs), Faults(network, jobs, self._directory.event))
 
     def _play(self, parts: _Parts) -> None:

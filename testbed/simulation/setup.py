@@ -8,12 +8,15 @@ from typing import Any
 
 from testbed import transport
 from testbed.collective.program import Program
+from testbed.collective.schedule import Schedule
 from testbed.plan.model import Aggregation
 from testbed.simulation.network import SimulatedNetwork
 from testbed.simulation.nic import ROCE, TCP, Neighbours, Nic, ServerNic, SumNic, aggregation_framing
 from testbed.simulation.rank import RankNic, SimulatedRank
+from testbed.simulation.timeline import Timeline
+from testbed.simulation.traced import Messages, TracedNic
 from testbed.transport.aggregation import AGGREGATOR, AggregationServer, Member
-from testbed.worker.iteration import Iteration
+from testbed.worker.iteration import Carrier, Iteration
 from testbed.worker.rank import Begin, Happened
 from testbed.worker.setup import Numbers, Shared
 from testbed.worker.sums import SumIteration
@@ -21,35 +24,43 @@ from testbed.worker.sums import SumIteration
 Finished = Callable[[int, int], None]  # of a rank, at an instant
 
 
-def ranks(network: SimulatedNetwork, shared: Shared, finished: Finished) -> Iterator[SimulatedRank[Any]]:
-    """The ranks of a job, in order; what serves them too is made, and needs no more than the network."""
+def ranks(
+    network: SimulatedNetwork, shared: Shared, finished: Finished, timeline: Timeline | None
+) -> Iterator[SimulatedRank[Any]]:
+    """The ranks of a job, in order; what serves them too is made, and needs no more than the network.
+
+    timeline: where their messages are written, if anywhere.
+    """
     if shared.schedule is not None:
-        yield from _exchanging(network, shared, finished)
+        yield from _exchanging(network, shared, shared.schedule, finished, timeline)
     elif (tree := shared.job.aggregation) is not None:
         network.name_aggregator(tree.address)
         yield from _summed(network, shared, tree, finished)
         _serve(network, shared, tree)
 
 
-def _exchanging(network: SimulatedNetwork, shared: Shared, finished: Finished) -> Iterator[SimulatedRank[Any]]:
+def _exchanging(
+    network: SimulatedNetwork, shared: Shared, schedule: Schedule, finished: Finished, timeline: Timeline | None
+) -> Iterator[SimulatedRank[Any]]:
     """Ranks that exchange messages with each other."""
     job, kind = shared.job, transport.find(shared.job.spec.transport.kind)
     make = kind.make or kind.model
     assert make is not None  # testbed.spec: what has neither is not simulated
-    assert shared.schedule is not None
     framing = ROCE if kind.make else TCP
     settings = transport.settle(job.spec.transport, shared.path)
     everyone = Neighbours.of({rank: network.ip(host) for rank, host in enumerate(job.placement)})
     queue_pairs = transport.queue_pairs(len(job.placement))
+    messages = Messages(timeline, job.name, job.numbers, schedule) if timeline is not None else None
     for rank, host in enumerate(job.placement):
         endpoint = make(shared.path, rank, queue_pairs, settings, job.seed)
         nic = Nic(network.core, network.port(host), everyone, endpoint, framing, shared.path, early=kind.early)
-        begin = partial(_iteration, nic, [part[rank] for part in shared.programs], shared.sink)
-        yield _rank(shared, rank, nic, begin, finished)
+        carrier = TracedNic(nic, rank, messages) if messages is not None else nic
+        begin = partial(_iteration, carrier, [part[rank] for part in shared.programs], shared.sink)
+        yield _rank(shared, rank, carrier, begin, finished)
 
 
 def _iteration(
-    nic: Nic,
+    nic: Carrier,
     mine: Sequence[Program],
     sink: Numbers | None,
     number: int,

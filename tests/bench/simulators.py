@@ -109,7 +109,19 @@ def ring_for_htsim(folder: Path, chunk_bytes: int) -> int:
 def against_htsim(folder: Path, binary: Path, chunk_bytes: int) -> float:
     """Microseconds of CPU that htsim takes a data packet of the same ring."""
     packets = ring_for_htsim(folder, chunk_bytes)
-    argv = [str(binary.absolute()), "-tm", "ring.cm", "-nodes", str(RANKS), "-tiers", "3", "-strat", "ecmp_host"]
+    argv = [
+        str(binary.absolute()),
+        "-tm",
+        "ring.cm",
+        "-nodes",
+        str(RANKS),
+        "-tiers",
+        "3",
+        "-strat",
+        "ecmp_host",
+        "-paths",
+        "16",
+    ]
     argv += ["-linkspeed", str(RATE_MBPS), "-mtu", str(MTU_BYTES), "-hop_latency", str(HOP_NS / 1000)]
     argv += ["-q", "250", "-end", "1000000", "-o", "log"]
     seconds, told = cpu_s(argv, folder)

@@ -23,8 +23,8 @@ def ended(run: Run) -> Run:
 
 
 def test_stalls_are_those_of_every_engine(tmp_path: Path) -> None:
-    """Of 6 steps of a ring of 4 each waits for what went round, that is for the rank's own of 4 steps before: so two of a
-    rank's stalls are one after another, and the others beside them."""
+    """Each of 6 steps of a ring of 4 waits for what went round, that is for the rank's own of 4 steps before: so two of
+    a rank's stalls are one after another, and the others beside them."""
     plain = ended(simulate(tmp_path / "plain", workload=SMALL))
     stall = {"kind": "stall", "worker": 1, "probability": "100%", "for": "1ms", "of": "step"}
     stalled = ended(simulate(tmp_path / "stalled", workload=SMALL, faults=[stall]))

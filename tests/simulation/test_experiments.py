@@ -1,0 +1,42 @@
+"""All experiments that can be simulated run, and what they expect holds there too."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.plan import DEFAULT_CAPABILITIES
+from testbed.resources import shared_folder
+from testbed.run.experiment import run_experiment
+from testbed.spec.reader import read_experiment
+from testbed.spec.sweep import Point
+from tests.simulation.runs import Silent
+
+LOSSES = "sweep={transport.kind: [roce, aggregation], links.all.loss: [0%, 1%]}"
+FEWER = ["workload.iterations=3", "workload.warmup=1"]
+
+
+class Looking(Silent):
+    def point(self, number: int, of: int, point: Point) -> None: ...
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("quickstart.yaml", FEWER),
+        ("incast.yaml", FEWER),
+        ("two-jobs.yaml", []),
+        ("aggregation_jobs.yaml", []),
+        ("aggregation_optical.yaml", [*FEWER, "workload.size=64KiB"]),
+        ("aggregation.yaml", [*FEWER, "workload.size=256KiB", "expect=[]", LOSSES]),
+        ("own/own.yaml", ["switches.controller=ecmp"]),
+    ],
+)
+def test_it_runs_in_simulation(tmp_path: Path, name: str, settings: list[str]) -> None:
+    experiment = read_experiment(shared_folder("experiments") / name, settings, "simulation")
+    outcome = run_experiment(experiment, DEFAULT_CAPABILITIES, tmp_path / "run", Looking())
+    assert [(result.status, result.verdict.value) for result in outcome.results] == [("ok", "valid")] * len(
+        experiment.points
+    )
+    assert all(result.wrong == 0 for result in outcome.results)
+    assert [str(each) for each in outcome.judgements if each.outcome == "refuted"] == []

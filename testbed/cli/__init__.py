@@ -8,7 +8,6 @@ import importlib
 import logging
 import os
 import sys
-import tempfile
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -149,6 +148,8 @@ def _defect(error: Exception) -> int:
     if os.environ.get("TESTBED_DEBUG") == "1":
         traceback.print_exception(error)
         return 1
+    import tempfile  # only here: it takes a tenth of the start of whoever needs it not
+
     with tempfile.NamedTemporaryFile("w", prefix="testbed-", suffix=".log", delete=False) as log:
         traceback.print_exception(error, file=log)
     print(f"testbed: unexpected {type(error).__name__}: {error}", file=sys.stderr)

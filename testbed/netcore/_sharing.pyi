@@ -2,10 +2,11 @@
 
 from testbed.netcore import Buffer
 
-def max_min(paths: Buffer, capacity: Buffer, rates: bytearray | memoryview) -> None:
+def max_min(paths: Buffer, back: Buffer, capacity: Buffer, rates: bytearray | memoryview) -> None:
     """Fill `rates` (float64, one a flow) with each flow's max-min fair rate, in the unit of `capacity`.
 
     paths: int64, as many links for each flow, by number; the number after the last link stands for none and fills up
-    shorter paths. A flow over no link at all has the rate -1. capacity: float64, of each link. Raises ValueError for
-    paths that are not of so many flows or name other links.
+    shorter paths. The first half of a flow's are those that it crosses, the second those that what comes back crosses,
+    which is `back` (float64) of the flow's rate. A flow over no link at all has the rate -1. capacity: float64, of each
+    link. Raises ValueError for paths that are not of so many flows or name other links.
     """

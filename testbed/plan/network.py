@@ -1,5 +1,6 @@
 """The network as the ranks' transport sees it: rate, base round trip, packet size, longest queue."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from testbed.plan.framing import Framing, framing
@@ -23,26 +24,42 @@ def network_of(
 
     sums: the ways up and down the job's tree, where switches add up.
     """
-    graph = ranks.graph
+
+    def round_trip_ns(first: Framing) -> int:
+        if sums is not None:
+            return sums.round_trip_ns(first.full_bytes)
+        return base_rtt_ns(ranks, first.full_bytes, first.ack_bytes)
+
+    return network_by(ranks.graph, ranks.placement, transport, switching, round_trip_ns)
+
+
+def network_by(
+    graph: Graph,
+    placement: Sequence[str],
+    transport: TransportSpec,
+    switching: Switching,
+    round_trip_ns: Callable[[Framing], int],
+) -> tuple[Path, Framing]:
+    """The same where the base round trip of a full packet and its acknowledgement is found in one's own way."""
     mtu_bytes = min(link.parameters.mtu_bytes for link in graph.links)
     path = Path(
-        rate_bps=min(graph.links_from(host)[0].parameters.rate_bps for host in ranks.placement),
+        rate_bps=min(graph.links_from(host)[0].parameters.rate_bps for host in placement),
         base_rtt_ns=1,
         mtu_bytes=mtu_bytes,
         max_burst_packets=_burst_packets(graph, mtu_bytes),
         queueing_ns=_queueing_ns(graph, switching),
     )
     first = framing(transport, path)  # the packet's size does not depend on the round trip, which depends on it
-    if sums is not None:
-        round_trip_ns = sums.round_trip_ns(first.full_bytes)
-    else:
-        round_trip_ns = base_rtt_ns(ranks, first.full_bytes, first.ack_bytes)
-    path = replace(path, base_rtt_ns=max(1, round_trip_ns))
+    path = replace(path, base_rtt_ns=max(1, round_trip_ns(first)))
     return path, framing(transport, path)
 
 
 def endpoint_path(plan: Plan, job: JobPlan) -> Path:
     """The path that a job's transport may know of."""
+    if plan.spec.fidelity == "message":  # whose plan has no entries to walk
+        rtt_ns = job.prediction.base_rtt_ns
+        placement = job.placement or plan.graph.hosts
+        return network_by(plan.graph, placement, job.spec.transport, plan.switching, lambda _: rtt_ns)[0]
     sums = SumPaths(plan.graph, job.aggregation, job.placement) if job.aggregation else None
     return network_of(rank_paths(plan, job), job.spec.transport, plan.switching, sums)[0]
 

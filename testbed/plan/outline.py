@@ -33,7 +33,9 @@ def outline(
     plan: Plan, machine: Capabilities, noted: Sequence[str], *, measured: bool, runs: int
 ) -> list[RenderableType]:
     """The parts, in the order to print them. `runs`: how many runs the spec asks for; this plan is the first's."""
-    parts: list[RenderableType] = [_head(plan, runs), _links(plan), _routes(plan)]
+    parts: list[RenderableType] = [_head(plan, runs), _links(plan)]
+    if plan.switches:
+        parts.append(_routes(plan))
     if plan.switching.native:
         parts.append(_switches(plan))
     if plan.placement:

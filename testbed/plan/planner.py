@@ -41,6 +41,10 @@ DEFAULT_CAPABILITIES = Capabilities(
 
 def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
     """Work `spec` out; raises UsageError (of the part that is wrong) or MachineLacks."""
+    if spec.fidelity == "message":
+        from testbed.plan.message_level import plan_messages  # with what makes the messages, which others do without
+
+        return plan_messages(spec)
     graph = network_graph(spec)
     switching = switching_of(spec, graph, capabilities)
     datapath = datapath_of(spec, capabilities) if switching.kind == "ovs" else None
@@ -55,7 +59,7 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
             hint="leave `controller` out, and simple_switch is filled over Thrift",
         )
     addressing, router = _router(spec, graph)
-    switches, addresses = router.switches(), _addresses(addressing)
+    switches, addresses = router.switches(), host_addresses(addressing)
     paths = Paths(graph, addresses, switches)
     jobs = _jobs(spec, graph, addresses, paths, switching)
     for job in jobs:
@@ -90,7 +94,8 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
 
 def explain_dilation(plan: Plan, capabilities: Capabilities) -> Dilation:
     """The plan's dilation with its reasons."""
-    journeys = [_journey(job, rank_paths(plan, job)) for job in plan.jobs]
+    emulated = plan.jobs if plan.spec.engine == "emulation" else ()
+    journeys = [_journey(job, rank_paths(plan, job)) for job in emulated]
     return dilate(plan.spec, plan.prediction.packet_hops_per_s, journeys, capabilities, plan.switching.kind)
 
 
@@ -103,10 +108,10 @@ def trees_of(spec: Spec) -> dict[str, Aggregation]:
     """Where switches add up, by job; raises UsageError as `plan` does."""
     graph = network_graph(spec)
     addressing, router = _router(spec, graph)
-    addresses = _addresses(addressing)
+    addresses = host_addresses(addressing)
     paths = Paths(graph, addresses, router.switches())
     switching = switching_of(spec, graph, DEFAULT_CAPABILITIES)
-    return trees(spec.all_jobs, _placed(spec, graph), graph, addresses, paths, switching)
+    return trees(spec.all_jobs, placed_jobs(spec, graph), graph, addresses, paths, switching)
 
 
 def job_seed(seed: int, name: str) -> int:
@@ -117,7 +122,7 @@ def job_seed(seed: int, name: str) -> int:
 def _jobs(
     spec: Spec, graph: Graph, addresses: Mapping[str, Address], paths: Paths, switching: Switching
 ) -> tuple[JobPlan, ...]:
-    placed = _placed(spec, graph)
+    placed = placed_jobs(spec, graph)
     summed = trees(spec.all_jobs, placed, graph, addresses, paths, switching)
     jobs: list[JobPlan] = []
     for name, job in spec.all_jobs.items():
@@ -129,7 +134,8 @@ def _jobs(
     return tuple(jobs)
 
 
-def _placed(spec: Spec, graph: Graph) -> dict[str, tuple[str, ...]]:
+def placed_jobs(spec: Spec, graph: Graph) -> dict[str, tuple[str, ...]]:
+    """The host of each rank, by job; raises PlacementError."""
     seeds = {name: job_seed(spec.seed, name) for name in spec.all_jobs}
     return place_jobs({name: job.workers for name, job in spec.all_jobs.items()}, graph, seeds)
 
@@ -139,7 +145,8 @@ def _router(spec: Spec, graph: Graph) -> tuple[Addressing, Router]:
     return addressing, Router(graph, addressing, spec.routing.kind, spec.seed)
 
 
-def _addresses(addressing: Addressing) -> dict[str, Address]:
+def host_addresses(addressing: Addressing) -> dict[str, Address]:
+    """Of all hosts, in order."""
     return {host: Address(ip, mac(i)) for i, (host, ip) in enumerate(addressing.hosts.items())}
 
 

@@ -115,9 +115,12 @@ class Background(Part):
 
 
 class Simulation(Part):
+    """What a simulation did. At message level an event is an instant at which messages left or came, however many."""
+
     events: int
     hops: int
     virtual_ns: int
+    fidelity: Literal["packet", "message"] = "packet"
 
 
 class RttEntry(Part):
@@ -179,7 +182,9 @@ class Measured(Part):
     wrong: int | None
     nmse: float | None
     missing_bytes: int | None
-    packets: Packets | None = Field(description="null where the run did not end as planned: nothing was counted")
+    packets: Packets | None = Field(
+        description="null where nothing was counted: the run did not end as planned, or had no packets"
+    )
     bytes_on_wire: int | None
     payload_bytes: int | None
 

@@ -102,7 +102,7 @@ def _job(
     counted: bool,
 ) -> tuple[model.JobResult, JobCase]:
     """One job's result, and what it is judged by."""
-    job = spec.all_jobs[name]
+    job, packets = spec.all_jobs[name], spec.fidelity == "packet"
     workload = job.workload if job.workload and job.workload.kind == "collective" else None
     ranks = len(plan.placement) if plan else job.workers.count if job.workers else None
     measured = [row for row in samples.iterations if not row.warmup]
@@ -136,11 +136,11 @@ def _job(
         algbw_bps=algbw,
         busbw_bps=model.BusBandwidth(ring=_scaled(algbw, factor.ring), in_network=_scaled(algbw, factor.in_network)),
         busbw_factor=factor,
-        wrong=case.wrong if workload and workload.numeric and measured else None,
+        wrong=case.wrong if workload and any(row.wrong is not None for row in measured) else None,
         nmse=_mean([t.nmse for t in times]) if workload else None,
         missing_bytes=sum(row.missing_bytes for row in measured) if measured else None,
-        packets=model.Packets(**asdict(samples.packets)) if counted else None,
-        bytes_on_wire=samples.bytes_on_wire if counted else None,
+        packets=model.Packets(**asdict(samples.packets)) if counted and packets else None,
+        bytes_on_wire=samples.bytes_on_wire if counted and packets else None,
         payload_bytes=samples.payload_bytes if counted else None,
         dtype=workload.dtype if workload else None,
         root=workload.root if workload and workload.collective == "broadcast" else None,

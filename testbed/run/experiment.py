@@ -119,6 +119,8 @@ def _check_machine(experiment: Experiment) -> None:
 
 def _memory_bytes(point: Point) -> int:
     """What the ranks of a run hold: the input and the buffer of each."""
+    if point.spec.fidelity == "message":  # whose ranks have none
+        return 0
     return sum(
         2 * job.workers.count * sum(elements * each for elements, each in buffers(job.workload))
         for job in point.spec.all_jobs.values()
@@ -192,6 +194,11 @@ def _emulated(
 def _simulated(
     plan: Plan, directory: RunDirectory, run_id: str, progress: Progress
 ) -> tuple[Samples, TestbedError | None, Simulation | None]:
+    if plan.spec.fidelity == "message":
+        from testbed.simulation.messages.run import MessageRun
+
+        messages = MessageRun(plan, directory, progress)
+        return *messages.run(), messages.simulation
     from testbed.simulation.run import SimulatedRun  # nor an emulation the native core in this process
 
     run = SimulatedRun(plan, directory, run_id, progress)

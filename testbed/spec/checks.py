@@ -11,6 +11,7 @@ from testbed.spec.engine_checks import check_engine
 from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
 from testbed.spec.job_checks import check_jobs
+from testbed.spec.message_checks import check_messages
 from testbed.spec.model import MOST_DILATION, Spec
 from testbed.spec.network_checks import check_network, network
 from testbed.spec.sum_checks import check_sums
@@ -34,6 +35,7 @@ def check(spec: Spec, findings: Findings) -> None:
     check_switches(net)
     check_sums(net)
     check_engine(net)
+    check_messages(net)
 
 
 def check_expectations(spec: Spec, sweep: Sequence[Mapping[str, Any]], findings: Findings) -> None:

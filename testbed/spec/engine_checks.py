@@ -34,7 +34,12 @@ def _check_switches(net: Network) -> None:
     if switches.controller not in (None, _PLANNED):
         message = f"{switches.controller} is not simulated: simulated switches follow the plan's routes"
         net.findings.add(("switches", "controller"), message, _PLANNED)
-    if net.graph is None or switches.kind != "ovs" or net.findings.incomplete("topology"):
+    if (
+        net.spec.fidelity == "message"
+        or net.graph is None
+        or switches.kind != "ovs"
+        or net.findings.incomplete("topology")
+    ):
         return
     for name in net.graph.switches:
         if (ports := len(net.graph.links_from(name))) > MOST_PORTS:

@@ -291,6 +291,7 @@ class Spec(Section):
 
     name: str
     engine: Literal["emulation", "simulation"] = "emulation"
+    fidelity: Literal["packet", "message"] = "packet"
     seed: Whole = 1
     time_dilation: Whole | Literal["auto"] = "auto"
     topology: TopologySpec

@@ -15,6 +15,7 @@ from testbed.results.model import Result
 from testbed.results.result import make_result
 from testbed.results.rundir import RunDirectory
 from testbed.results.samples import JobSamples, Samples
+from testbed.simulation.messages.run import MessageRun
 from testbed.simulation.run import SimulatedRun
 from testbed.spec.model import Spec
 
@@ -66,7 +67,11 @@ def simulate(directory: Path, **keys: Any) -> Run:
     made = plan(spec)
     with RunDirectory.create(spec.name, directory, "abcdef", now=datetime(2026, 1, 1)) as place:
         place.write_plan(to_json(made))
-        run = SimulatedRun(made, place, "abcdef", Silent())
+        run: SimulatedRun | MessageRun
+        if spec.fidelity == "message":
+            run = MessageRun(made, place, Silent())
+        else:
+            run = SimulatedRun(made, place, "abcdef", Silent())
         samples, error = run.run()
         place.write_links(samples.links)
         place.write_switches(samples.switches)

@@ -13,17 +13,18 @@ static int known(const int64_t *paths, size_t entries, size_t links)
     return 1;
 }
 
-static PyObject *shared(const Py_buffer *paths, const Py_buffer *capacity, const Py_buffer *rates)
+static PyObject *shared(const Py_buffer *paths, const Py_buffer *back, const Py_buffer *capacity,
+                        const Py_buffer *rates)
 {
     size_t links = (size_t)capacity->len / sizeof(double), flows = (size_t)rates->len / sizeof(double);
     size_t entries = (size_t)paths->len / sizeof(int64_t);
     bool held = true;
-    if ((flows ? entries % flows : entries) || flows > UINT32_MAX)
+    if ((flows ? entries % (2 * flows) : entries) || (size_t)back->len != flows * sizeof(double) || flows > UINT32_MAX)
         return PyErr_Format(PyExc_ValueError, "%zu entries are no paths of %zu flows", entries, flows);
     if (!known(paths->buf, entries, links))
         return PyErr_Format(PyExc_ValueError, "a path names a link outside 0 ... %zu", links);
     Py_BEGIN_ALLOW_THREADS
-    held = sharing_max_min(paths->buf, flows, flows ? entries / flows : 0, capacity->buf, links, rates->buf);
+    held = sharing_max_min(paths->buf, flows, flows ? entries / flows : 0, back->buf, capacity->buf, links, rates->buf);
     Py_END_ALLOW_THREADS
     if (!held)
         return PyErr_NoMemory();
@@ -32,12 +33,13 @@ static PyObject *shared(const Py_buffer *paths, const Py_buffer *capacity, const
 
 static PyObject *py_max_min(PyObject *module, PyObject *args)
 {
-    Py_buffer paths, capacity, rates;
+    Py_buffer paths, back, capacity, rates;
     (void)module;
-    if (!PyArg_ParseTuple(args, "y*y*w*:max_min", &paths, &capacity, &rates))
+    if (!PyArg_ParseTuple(args, "y*y*y*w*:max_min", &paths, &back, &capacity, &rates))
         return NULL;
-    PyObject *result = shared(&paths, &capacity, &rates);
+    PyObject *result = shared(&paths, &back, &capacity, &rates);
     PyBuffer_Release(&paths);
+    PyBuffer_Release(&back);
     PyBuffer_Release(&capacity);
     PyBuffer_Release(&rates);
     return result;

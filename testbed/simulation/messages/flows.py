@@ -2,22 +2,26 @@
 
 A message leaves when what its send waits for is done, behind those to the same peer (a queue pair is in order). Its
 last byte leaves as the rates that it gets allow, and is there one *latency* later: the delays, and a packet's
-serialisation at every other link. What the receiver waits for then goes on; the sender is told by an acknowledgement
-that meets nothing on its way.
+serialisation at every other link. What the receiver waits for then goes on; the sender is told by an acknowledgement.
+These take their part of the links on the way back, but wait for nothing.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from testbed.simulation.messages.dependencies import Messages
+from testbed.topology.graph import LinkParameters
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+
+
+BYTE_RATE = 8e9  # bits a second over bytes a ns
 
 
 @dataclass(slots=True)
@@ -31,14 +35,25 @@ class Links:
     byte_ns: Floats
     delay_ns: Floats
 
+    @classmethod
+    def of(cls, parameters: Sequence[LinkParameters]) -> "Links":
+        """All of them up."""
+        rate = np.array([link.rate_bps / BYTE_RATE for link in parameters])
+        delay = np.array([float(link.delay_ns) for link in parameters])
+        return cls(np.append(rate, np.inf), np.append(1 / rate, 0.0), np.append(delay, 0.0))
+
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """What each message is on the wire: all of it, its first packet and its last; and an acknowledgement."""
+    """What each message is on the wire: all of it, its first packet and its last; and an acknowledgement.
+
+    returning: bytes of acknowledgements for each byte of the message.
+    """
 
     bytes: Floats
     first_bytes: Floats
     last_bytes: Floats
+    returning: Floats
     ack_bytes: int
 
 
@@ -98,6 +113,11 @@ class Flows:
         return min(float(self._end.min(initial=np.inf)), float(self._when.min(initial=np.inf)))
 
     @property
+    def returning(self) -> Floats:
+        """What of each active message's rate comes back in acknowledgements."""
+        return self._frames.returning[self.active]
+
+    @property
     def to_come_ns(self) -> Floats:
         """When each thing happens that is known to."""
         return np.concatenate((self._end[np.isfinite(self._end)], self._when))
@@ -106,6 +126,12 @@ class Flows:
     def ways(self) -> Ints:
         """The links of each active message."""
         return self.paths[self._pair[self.active]]
+
+    def under_way(self, now_ns: float) -> Iterator[tuple[int, int, int, float]]:
+        """(source, destination, step, bytes that have not left) of each active message."""
+        left = self._bytes - np.nan_to_num(self._rate) * np.maximum(now_ns - self._since, 0)
+        columns = self._messages.source, self._messages.destination, self._messages.step
+        yield from zip(*(column[self.active].tolist() for column in columns), left.tolist(), strict=True)
 
     def turn(self, until_ns: float, links: Links) -> tuple[bool, float]:
         """All that happens until then. Whether other messages are active now, and when the last of it happened."""
@@ -137,7 +163,7 @@ class Flows:
     def _end_of(self, ended: Ints, links: Links) -> None:
         """Their last bytes have left."""
         message, end = self.active[ended], self._end[ended]
-        latency, ack = self._latencies(message, links)
+        latency, ack = latencies(self.paths[self._pair[message]], message, self._frames, links)
         landing = end + latency
         count = len(self._messages)
         self._later(np.concatenate((message + count, message)), np.concatenate((landing, landing + ack)))
@@ -155,22 +181,6 @@ class Flows:
                     self._begin(np.array([following]), np.array([max(ready, at)]))
                     if not queue:
                         del self._queued[each]
-
-    def _latencies(self, message: Ints, links: Links) -> tuple[Floats, Floats]:
-        """Of each message's last byte, from when it leaves as a fluid; and of its acknowledgement."""
-        way = self.paths[self._pair[message]]
-        cost = links.byte_ns[way]
-        first, last, total = (
-            part[message][:, np.newaxis]
-            for part in (self._frames.first_bytes, self._frames.last_bytes, self._frames.bytes)
-        )
-        before = np.cumsum(cost, axis=1) - cost
-        after = cost.sum(axis=1, keepdims=True) - before - cost
-        whole = np.where(cost > 0, first * before + total * cost + last * after, 0).max(axis=1)
-        back = np.where(cost > 0, way ^ 1, way)
-        latency = links.delay_ns[way].sum(axis=1) + whole - total[:, 0] * cost.max(axis=1)
-        ack = links.delay_ns[back].sum(axis=1) + self._frames.ack_bytes * links.byte_ns[back].sum(axis=1)
-        return latency, ack
 
     def _complete(self, what: Ints, when: Floats) -> None:
         """Messages are acknowledged or received, and what only waited for that goes on."""
@@ -234,3 +244,20 @@ class Flows:
         self._since = np.concatenate((self._since, when))
         self._rate = np.concatenate((self._rate, np.full(len(message), np.nan)))
         self._end = np.concatenate((self._end, np.full(len(message), np.inf)))
+
+
+def latencies(way: Ints, message: Ints, frames: Frames, links: Links) -> tuple[Floats, Floats]:
+    """Of messages on their ways: of the last byte, from when it leaves as a fluid; and of the acknowledgement.
+
+    A message alone takes its bytes at the slowest link and this latency: the flow shop of `testbed.plan.messages`.
+    """
+    cost = links.byte_ns[way]
+    first, last, total = (
+        part[message][:, np.newaxis] for part in (frames.first_bytes, frames.last_bytes, frames.bytes)
+    )
+    before = np.cumsum(cost, axis=1) - cost
+    after = cost.sum(axis=1, keepdims=True) - before - cost
+    whole = np.where(cost > 0, first * before + total * cost + last * after, 0).max(axis=1)
+    back = np.where(cost > 0, way ^ 1, way)
+    latency = links.delay_ns[way].sum(axis=1) + whole - total[:, 0] * cost.max(axis=1)
+    return latency, links.delay_ns[back].sum(axis=1) + frames.ack_bytes * links.byte_ns[back].sum(axis=1)

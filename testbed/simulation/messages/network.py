@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from testbed.simulation.messages.flows import Flows, Links
+from testbed.simulation.messages.flows import BYTE_RATE, Flows, Links
 from testbed.simulation.messages.sharing import max_min
 from testbed.topology.graph import LinkParameters
 
 ONE_IN = 128  # our choice: 1,024 ranks then end within 1 % of where they do one by one; fewer than so many are exact
 _OF_HALF = 16  # and what is further off than this part of the time in which half of all happen is not taken together
 _SAME_NS = 1e-3  # what differs by so little is at one instant
-_BYTE_RATE = 8e9  # bits a second over bytes a ns
 
 
 class Network:
@@ -26,11 +25,9 @@ class Network:
     def __init__(self, links: Sequence[LinkParameters], one_in: int = ONE_IN) -> None:
         self.now_ns = 0.0
         self.instants = 0  # at which something happened
-        rate = np.array([*(link.rate_bps / _BYTE_RATE for link in links), np.inf])
-        delay = np.array([*(float(link.delay_ns) for link in links), 0.0])
-        self._links = Links(rate.copy(), np.append(1 / rate[:-1], 0.0), delay)
-        self._rate = rate
-        self._down = np.zeros(len(rate), bool)
+        self._links = Links.of(links)
+        self._rate = self._links.capacity.copy()
+        self._down = np.zeros(len(self._rate), bool)
         self._one_in = one_in
         self._flows: list[Flows] = []
 
@@ -71,7 +68,7 @@ class Network:
     def change(self, at_ns: float, links: Mapping[int, LinkParameters]) -> None:
         """Some links are different from an instant on; nothing may have happened after it."""
         for index, link in links.items():
-            rate = link.rate_bps / _BYTE_RATE
+            rate = link.rate_bps / BYTE_RATE
             self._rate[index], self._links.byte_ns[index] = rate, 1 / rate
             self._links.delay_ns[index] = link.delay_ns
         self._set(at_ns)
@@ -91,8 +88,9 @@ class Network:
         ways = [flows.ways for flows in self._flows]
         longest = max((way.shape[1] for way in ways), default=0)
         nothing = len(self._rate) - 1
+        back = np.concatenate([flows.returning for flows in self._flows])
         padded = [np.pad(way, ((0, 0), (0, longest - way.shape[1])), constant_values=nothing) for way in ways]
-        rates, first = max_min(np.concatenate(padded), self._links.capacity[:-1]), 0
+        rates, first = max_min(np.concatenate(padded), back, self._links.capacity[:-1]), 0
         for flows, way in zip(self._flows, ways, strict=True):
             flows.share(self.now_ns, rates[first : first + len(way)])
             first += len(way)

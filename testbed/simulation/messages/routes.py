@@ -79,6 +79,27 @@ class Routes:
         padded = [np.pad(p, ((0, 0), (0, longest - p.shape[1])), constant_values=self.nothing) for p in parts]
         return np.concatenate(padded) if padded else np.zeros((0, longest), np.int64)
 
+    def unlike(self, hosts: Ints, byte_ns: npt.NDArray[np.float64]) -> tuple[Ints, Ints]:
+        """(source, target): for a host of each edge switch and kind of link one of `hosts` at each distance.
+
+        byte_ns: by link; hosts with other ones are of another kind.
+        """
+        kind = np.stack((self._edge[hosts].astype(float), byte_ns[self._up[hosts]], byte_ns[self._up[hosts] ^ 1]))
+        _, first, which = np.unique(kind, axis=1, return_index=True, return_inverse=True)
+        which = which.reshape(-1)
+        some = hosts[first]
+        distance = self._distance[self._target_of[some][np.newaxis, :], self._edge[some][:, np.newaxis]]
+        source, target = [], []
+        for hops in np.unique(distance[distance > 0]):
+            there = (distance == hops) & (distance > 0)
+            source.append(some[there.any(axis=1)])
+            target.append(some[there.argmax(axis=1)[there.any(axis=1)]])
+        again = np.ones(len(hosts), bool)
+        again[first] = False
+        source.append(some[which[again]])  # of one switch
+        target.append(hosts[again])
+        return np.concatenate(source), np.concatenate(target)
+
     def _walk(self, source: Ints, target: Ints, source_port: Ints, target_port: int) -> Ints:
         flow = _flow_hash(self._ip[source], self._ip[target], source_port, target_port)
         here, to = self._edge[source], self._target_of[target]

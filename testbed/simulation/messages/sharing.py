@@ -13,12 +13,15 @@ Paths = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-def max_min(paths: Paths, capacity: Floats) -> Floats:
+def max_min(paths: Paths, back: Floats, capacity: Floats) -> Floats:
     """The rate of each flow, in the unit of `capacity`.
 
     paths: (flows, links of the longest path), numbers of links; that after the last stands for no link and fills up
-    shorter paths, each of which has at least one link. A link of capacity 0 gives its flows nothing.
+    shorter paths, each of which has at least one link. back: of its rate, what a flow has come back the same way
+    (link 2 i comes back as 2 i + 1 and the other way round). A link of capacity 0 gives its flows nothing.
     """
+    returning = np.where(paths < len(capacity), paths ^ 1, paths)
     rates = np.empty(len(paths))
-    _sharing.max_min(np.ascontiguousarray(paths, np.int64).data, np.ascontiguousarray(capacity).data, rates.data)
+    ways = np.concatenate((paths, returning), axis=1)
+    _sharing.max_min(ways.data, np.ascontiguousarray(back).data, np.ascontiguousarray(capacity).data, rates.data)
     return rates

@@ -8,6 +8,7 @@ from testbed.collective.schedule import Schedule
 from testbed.plan.framing import Framing
 from testbed.simulation.messages.dependencies import Messages, messages
 from testbed.simulation.messages.flows import Flows, Frames
+from testbed.simulation.messages.job import frames_of
 from testbed.simulation.messages.network import ONE_IN, Network
 from testbed.topology.graph import LinkParameters
 
@@ -15,8 +16,7 @@ PLAIN = Framing(payload_bytes=1000, header_bytes=0, first_bytes=0, last_bytes=0,
 
 
 def frames(sizes: Sequence[int], framing: Framing) -> Frames:
-    each = [(framing.wire_bytes(s), framing.first_packet_bytes(s), framing.last_packet_bytes(s)) for s in sizes]
-    return Frames(*np.array(each, float).reshape(-1, 3).T, framing.ack_bytes)
+    return frames_of(np.array(sizes, np.int64), framing)
 
 
 def alone(sizes: Sequence[int], ranks: int) -> Messages:

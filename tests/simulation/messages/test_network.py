@@ -13,7 +13,7 @@ from testbed.topology.graph import LinkParameters
 from tests.simulation.messages.rig import PLAIN, alone, frames, on_star, run, star
 
 LINK = LinkParameters(rate_bps=8 * 10**9, delay_ns=500)  # a byte a ns
-ROCE = Framing(payload_bytes=1024, header_bytes=78, first_bytes=16, last_bytes=4, ack_bytes=90, ack_every=64)
+ROCE = Framing(payload_bytes=1024, header_bytes=78, first_bytes=16, last_bytes=4, ack_bytes=0, ack_every=64)
 EXACT = pytest.approx
 
 
@@ -116,6 +116,13 @@ def test_a_message_alone_takes_what_the_plan_says(rates: tuple[int, int, int]) -
         flows = Flows(made, frames([size], ROCE), np.zeros(1, np.int64), np.array([[0, 2, 4]]), np.zeros(1), {})
         route = Route(tuple(rate * 10**9 for rate in rates), tuple(rate * 10**9 for rate in rates), 300)
         assert run(Network(links), flows) == EXACT(least_cost(route, ROCE, size).whole_ns)
+
+
+def test_acknowledgements_take_their_part() -> None:
+    """Two exchange: each link has a message and the other's acknowledgements to carry (of every fourth packet)."""
+    framing = Framing(payload_bytes=1000, header_bytes=0, first_bytes=0, last_bytes=0, ack_bytes=100, ack_every=4)
+    flows = on_star(collective.generate("allreduce", "recursive-doubling", 2), 8000, framing)
+    assert run(star(2, LINK), flows) == EXACT(8000 + 2 * 100 + 1000 + 2 * LINK.delay_ns)
 
 
 def test_a_link_changes_meanwhile() -> None:

@@ -10,7 +10,8 @@ from testbed.simulation.messages.sharing import max_min
 def rates(paths: list[list[int]], capacity: list[float]) -> list[float]:
     width = max(map(len, paths))
     padded = [[*path, *[len(capacity)] * (width - len(path))] for path in paths]
-    return max_min(np.array(padded), np.array(capacity, float)).tolist()
+    none = np.zeros(len(paths))
+    return max_min(np.array(padded), none, np.array(capacity, float)).tolist()
 
 
 def test_incast_divides_the_receivers_port() -> None:
@@ -35,8 +36,15 @@ def test_a_link_that_is_down_gives_nothing() -> None:
     assert rates([[0, 1], [0]], [10, 0]) == [0, 10]
 
 
+def test_what_comes_back_takes_its_part() -> None:
+    """Two against each other over a cable of 1.1: each has 1, with a tenth of the other's beside it."""
+    back = np.array([0.1, 0.1])
+    assert max_min(np.array([[0], [1]]), back, np.array([1.1, 1.1])).tolist() == [1.0, 1.0]
+    assert max_min(np.array([[0]]), back[:1], np.array([1.1, 1.1])).tolist() == [1.1]
+
+
 def test_no_flows() -> None:
-    assert len(max_min(np.zeros((0, 2), np.int64), np.array([1.0]))) == 0
+    assert len(max_min(np.zeros((0, 2), np.int64), np.zeros(0), np.array([1.0]))) == 0
 
 
 @settings(deadline=None, max_examples=80)

@@ -3,6 +3,8 @@
 Bounds are the issue's (Jain's index 0.95), and of the queue those of each control's own theory.
 """
 
+from math import exp
+
 import pytest
 
 from testbed.transport import Path
@@ -77,3 +79,20 @@ def test_dctcp_keeps_the_queue_at_a_step_of_marks():
     net.rates(5_000_000, 10_000_000)
     expected_ns = threshold * 8 * 10**9 // RATE
     assert sorted(net.waits)[len(net.waits) // 2] == pytest.approx(expected_ns, rel=0.2)
+
+
+@pytest.mark.slow
+def test_patched_timely_comes_to_it_as_fast_as_its_theorem_says():
+    """From 7 and 3 Gb/s (the paper's figure 11) the difference shrinks by exp(-delta (N - 1) t / (2 Seg))."""
+    path = Path(RATE, RTT, 1500, 16, queueing_ns=LONG.limit * 8 * 10**9 // RATE)
+    net = Dumbbell(2, path, LONG, [0, 0], congestion="timely")
+    net.run(RTT)
+    for flow, rate_bps in enumerate((7e9, 3e9)):
+        net.control(flow)._rate_bps = rate_bps
+    differences = []
+    for first_ms in (10, 20, 30):
+        fast, slow = net.rates(first_ms * 10**6, (first_ms + 10) * 10**6)
+        differences.append(fast - slow)
+    shrinks = exp(-10e6 / (2 * 16 * 1106 * 8) * 0.010)  # in 10 ms, with delta of 10 Mb/s and runs of 16 packets
+    assert differences[1] / differences[0] == pytest.approx(shrinks, rel=0.1)
+    assert differences[2] / differences[1] == pytest.approx(shrinks, rel=0.1)

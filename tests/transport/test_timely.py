@@ -40,13 +40,13 @@ class TestBoth:
         control = published(kind, beta=1, least_rate="4Gbps")
         assert rates(control, [50_000_000] * 5)[-1] == 4_000_000_000
 
-    def test_one_sample_in_a_least_round_trip(self, kind):
+    def test_a_sample_that_comes_soon_counts_less(self, kind):
         control = published(kind)
-        for now in (0, 1, 19_999):
-            control.on_ack(now, 1, 30_000, marked=False)
-        assert control.rate_bps(0) == 5_010_000_000
-        control.on_ack(20_000, 1, 30_000, marked=False)
-        assert control.rate_bps(0) == 5_020_000_000
+        control.on_ack(0, 1, 30_000, marked=False)
+        control.on_ack(5_000, 1, 30_000, marked=False)  # a quarter of the least round trip
+        assert control.rate_bps(0) == 5_012_500_000
+        control.on_ack(65_000, 1, 30_000, marked=False)  # never more than once
+        assert control.rate_bps(0) == 5_022_500_000
 
     def test_an_unknown_round_trip_changes_nothing(self, kind):
         control = published(kind)

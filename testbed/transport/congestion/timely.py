@@ -15,9 +15,11 @@ Delay", CoNEXT 2016, section 4.3) has one, where all N flows have the same rate 
 T_low (1 + N delta / (beta C)); from different rates they come to it by exp(-delta (N - 1) t / (2 Seg)), with 2 N flows
 or segments of 16 KB in some 4,000 least round trips.
 
-Our readings: at most one sample counts in each D (in both papers' fluid model a rate changes every max(Seg / R, D));
-`rtt` here includes the serialisation of one packet, not of a segment. TIMELY was made for lossless fabrics and has no
-reaction to a loss.
+A sample that comes less than D after the one before has only so large a share of delta and beta (eRPC's implementation,
+after the authors' snippet; in Zhu et al.'s fluid model a rate changes every max(Seg / R, D)).
+
+Our reading: `rtt` here includes the serialisation of one packet, not of a segment. TIMELY was made for lossless fabrics
+and has no reaction to a loss.
 """
 
 from testbed.transport.congestion.control import Congestion, Indifferent
@@ -47,39 +49,40 @@ class _Timely(Indifferent):
         self._most_cut = real(values, "most_cut")
         self._previous_ns: int | None = None
         self._difference_ns = 0.0
-        self._next_ns = 0  # a sample before this instant does not count
+        self._sampled_ns: int | None = None
 
     def on_ack(self, now: int, packets: int, rtt_ns: int | None, marked: bool) -> None:  # noqa: ARG002
-        if rtt_ns is None or now < self._next_ns:
+        if rtt_ns is None:
             return
-        self._next_ns = now + self._min_rtt_ns
+        share = 1.0 if self._sampled_ns is None else min(1.0, (now - self._sampled_ns) / self._min_rtt_ns)
+        self._sampled_ns = now
         difference_ns = 0 if self._previous_ns is None else rtt_ns - self._previous_ns
         self._previous_ns = rtt_ns
         self._difference_ns += self._gain * (difference_ns - self._difference_ns)
         if rtt_ns < self._low_ns:
-            rate_bps = self._rate_bps + self._delta_bps
+            rate_bps = self._rate_bps + share * self._delta_bps
         elif rtt_ns > self._high_ns:
-            rate_bps = self._rate_bps * (1 - self._beta * (1 - self._high_ns / rtt_ns))
+            rate_bps = self._rate_bps * (1 - share * self._beta * (1 - self._high_ns / rtt_ns))
         else:
-            rate_bps = self._between(rtt_ns, self._difference_ns / self._min_rtt_ns)
+            rate_bps = self._between(rtt_ns, self._difference_ns / self._min_rtt_ns, share)
         floor_bps = max(self._least_bps, self._rate_bps * (1 - self._most_cut))
         self._rate_bps = min(self._line_bps, max(floor_bps, rate_bps))
 
     def rate_bps(self, now: int) -> int | None:  # noqa: ARG002
         return int(self._rate_bps) if self._rate_bps < self._line_bps else None
 
-    def _between(self, rtt_ns: int, gradient: float) -> float:
-        """The rate after a sample from T_low to T_high."""
+    def _between(self, rtt_ns: int, gradient: float, share: float) -> float:
+        """The rate after a sample from T_low to T_high, which counts by `share`."""
         raise NotImplementedError
 
 
 class PatchedTimely(_Timely):
     """With the smooth, absolute decrease of Zhu et al."""
 
-    def _between(self, rtt_ns: int, gradient: float) -> float:
+    def _between(self, rtt_ns: int, gradient: float, share: float) -> float:
         weight = min(1.0, max(0.0, 2 * gradient + 0.5))
         error = (rtt_ns - self._low_ns) / self._low_ns
-        return self._rate_bps * (1 - self._beta * weight * error) + self._delta_bps * (1 - weight)
+        return self._rate_bps * (1 - share * self._beta * weight * error) + share * self._delta_bps * (1 - weight)
 
 
 class OriginalTimely(_Timely):
@@ -90,13 +93,13 @@ class OriginalTimely(_Timely):
         self._hyper_after = whole(values, "hyper_after")
         self._falling = 0  # samples in a row whose gradient was not positive
 
-    def _between(self, rtt_ns: int, gradient: float) -> float:  # noqa: ARG002
+    def _between(self, rtt_ns: int, gradient: float, share: float) -> float:  # noqa: ARG002
         if gradient > 0:
             self._falling = 0
-            return self._rate_bps * (1 - self._beta * gradient)
+            return self._rate_bps * (1 - share * self._beta * gradient)
         self._falling += 1
         steps = 5 if self._falling >= self._hyper_after else 1
-        return self._rate_bps + steps * self._delta_bps
+        return self._rate_bps + share * steps * self._delta_bps
 
 
 def _slower(path: Path) -> float:
@@ -120,7 +123,7 @@ def _parameters(beta: float, beta_source: str, segment: int, segment_source: str
         Parameter("beta", "weight of a decrease", beta, "fraction", beta_source),
         Parameter(
             "min_rtt",
-            "D: what gradients are taken of; at most one sample counts in it",
+            "D: what gradients are shares of; a sample that comes sooner counts less",
             _MIN_RTT_NS,
             "ns",
             _PAPER,
@@ -208,5 +211,5 @@ TIMELY = Congestion(
     "timely", "TIMELY as patched by Zhu et al., so that it has one fixed point, the fair one", PATCHED, PatchedTimely
 )
 TIMELY_ORIGINAL = Congestion(
-    "timely-original", "TIMELY as published, which settles at any split of the rate", ORIGINAL, OriginalTimely
+    "timely-original", "TIMELY as published, which has no unique fixed point and oscillates", ORIGINAL, OriginalTimely
 )

@@ -1,6 +1,7 @@
 """`testbed p4 build PROG.p4` and `testbed p4 test PROG [FILE.stf]`: compile a switch program; prove it by packets."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -67,10 +68,9 @@ def run_test(
     path = path_of(program)
     stf = stf or path.with_suffix(".stf")
     statements = read_stf(stf)
-    if target == "native" and path.suffix == ".p4":
-        prepare()
     with work_folder() as work:
-        compiled = path if path.suffix == ".json" else _compile(path, work, defines, includes)[0]
+        begin = prepare if target == "native" else None
+        compiled = path if path.suffix == ".json" else _compile(path, work, defines, includes, begin)[0]
         report = run_stf(compiled, statements, target, str(stf))
     for failure in report.failures:
         typer.echo(f"{stf}: {failure}")
@@ -139,11 +139,17 @@ def _macros(defines: list[str] | None) -> dict[str, str]:
     return {name: value or "1" for name, _, value in (d.partition("=") for d in defines or ())}
 
 
-def _compile(program: Path, folder: Path, defines: list[str] | None, includes: list[Path] | None) -> list[Path]:
-    """Compile into a folder; the files, BMv2 JSON first."""
+def _compile(
+    program: Path,
+    folder: Path,
+    defines: list[str] | None,
+    includes: list[Path] | None,
+    begin: Callable[[], None] | None = None,
+) -> list[Path]:
+    """Compile into a folder; the files, BMv2 JSON first. `begin` as `compile_p4` has it."""
     from testbed.dataplane.compile import compile_p4
 
-    compiled = compile_p4(program, _macros(defines), includes or ())
+    compiled = compile_p4(program, _macros(defines), includes or (), begin=begin)
     for warning in compiled.warnings:
         typer.echo(str(warning), err=True)
     files = {

@@ -60,9 +60,8 @@ def run_switch(
     if path.suffix == ".json":
         document = document_of(path)
     else:
-        prepare()
         macros = {name: value or "1" for name, _, value in (d.partition("=") for d in defines or ())}
-        compiled = compile_p4(path, macros, includes or ())
+        compiled = compile_p4(path, macros, includes or (), begin=prepare)
         for warning in compiled.warnings:
             typer.echo(str(warning), err=True)
         document, p4info = compiled.json, compiled.p4info.binary

@@ -5,7 +5,7 @@ the files that it was made from: as long as these are as they were, it is found 
 """
 
 import marshal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,17 @@ if TYPE_CHECKING:
     from testbed.dataplane.diagnostics import Diagnostic
 
 
-def compile_p4(path: Path, defines: Mapping[str, str] | None = None, include_dirs: Iterable[Path] = ()) -> Compiled:
+def compile_p4(
+    path: Path,
+    defines: Mapping[str, str] | None = None,
+    include_dirs: Iterable[Path] = (),
+    *,
+    begin: Callable[[], None] | None = None,
+) -> Compiled:
     """Compile a v1model program. Raises `P4Errors`, or `UsageError` if the file cannot be read.
 
-    Every program finds the files that the programs of `p4/` share, as `include/...`: last of all.
+    Every program finds the files that the programs of `p4/` share, as `include/...`: last of all. `begin` is called
+    before one is compiled that the cache does not have.
     """
     macros, folders = dict(defines or {}), (*include_dirs, shared_folder("p4"))
     by = maker()
@@ -34,6 +41,8 @@ def compile_p4(path: Path, defines: Mapping[str, str] | None = None, include_dir
         files, absent, text, p4info, warnings = marshal.loads(content)
         if unchanged(files, absent):
             return Compiled(text, P4Info(*p4info), tuple(map(_warning, warnings)))
+    if begin is not None:
+        begin()
     inputs = Inputs()
     made = _compiled(path, macros, folders, inputs)
     p4info = made.p4info.text, made.p4info.binary

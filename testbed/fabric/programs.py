@@ -27,14 +27,12 @@ def compile_programs(names: Iterable[str], folder: Path, *, native: bool) -> Map
     from testbed.dataplane.native.build import build_text, prepare
     from testbed.dataplane.programs import facts_in, path_of, text_of
 
-    if native:
-        prepare()
     compiled = {}
     for number, name in enumerate(dict.fromkeys(names)):
         path = path_of(name)
         target = folder / f"{number}-{path.stem}.json"
         folder.mkdir(exist_ok=True)
-        of_source = compile_p4(path) if path.suffix == ".p4" else None
+        of_source = compile_p4(path, begin=prepare if native else None) if path.suffix == ".p4" else None
         text = of_source.text if of_source else text_of(path)
         target.write_bytes(text)
         if of_source:

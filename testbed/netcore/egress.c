@@ -112,8 +112,8 @@ static inline void depart(struct egress *egress, struct packet *packet, int64_t 
     if (packet->flags & PACKET_CONGESTED && frame_mark_congestion(packet->frame, packet_layout(packet)))
         LINK_COUNT(link, packet->flags, ecn_marked, 1);
     packet->flags &= (uint16_t)~(PACKET_CONGESTED | PACKET_TRIMMED | PACKET_MARKED);
-    if (egress->capture && *egress->capture)
-        split_capture(*egress->capture, packet, now_ns, CAPTURE_OUTBOUND);
+    if (egress->capture)
+        split_capture(egress->capture, packet, now_ns, CAPTURE_OUTBOUND);
     link_serve(link, packet, now_ns);
 }
 
@@ -208,11 +208,12 @@ void egress_send(struct egress *egress, struct packet *packet, int64_t now_ns)
         LINK_COUNT(link, packet->flags, trimmed, 1);
     }
     struct egress_queue *queue = &egress->queues[packet->priority];
+    uint64_t queued_bytes = free ? 0 : queue->bytes;
     if (packet->context) {
         packet->enqueued_ns = now_ns;
-        packet->enqueued_depth = (uint32_t)queue->bytes;
+        packet->enqueued_depth = (uint32_t)queued_bytes;
     }
-    if (link_congested(link, queue->bytes))
+    if (link_congested(link, queued_bytes))
         packet->flags |= PACKET_CONGESTED;
     if (free) {
         egress->serving = true;

@@ -28,25 +28,26 @@ struct egress_queue {
     int64_t paused_since_ns; /* without a break */
 };
 
+/* What each packet needs comes first. */
 struct egress {
-    struct link_source source;
     struct link *link;
-    /* Told of each packet with a context that leaves its queue for service, `deq_depth` bytes staying there:
-     * `packet->enqueued_ns` and `enqueued_depth` tell the rest. It returns what is to be sent, which may be longer or shorter
-     * or another packet, or NULL: it took the packet, and the next is to be served. NULL: no packet has a context. */
-    struct packet *(*leave)(void *owner, struct packet *packet, uint64_t deq_depth, int64_t now_ns);
-    void *owner;
-    struct buffer *buffer; /* of the switch; NULL: none */
-    struct capture **capture; /* of what the link takes, which may be NULL at any time; NULL: it never is looked at */
-    void (*drained)(struct egress *egress, int64_t now_ns); /* what waited was served, or dropped; NULL: nobody cares */
-    struct pfc *pfc;       /* what is asked of the other end; NULL: nothing ever is */
-    struct egress_queue queues[PACKET_PRIORITIES];
     uint8_t backlog; /* a bit for each priority that has packets waiting */
     uint8_t paused;  /* likewise; `paused_until_ns` may have passed since */
     uint8_t turn;    /* priority whose turn it is */
     bool weighted;
     bool serving;    /* is picking: what is sent meanwhile waits */
     bool resuming;   /* `resume` is scheduled, at `resume_ns` */
+    struct buffer *buffer; /* of the switch; NULL: none */
+    struct capture *capture; /* of what the link takes; NULL: nobody looks at it */
+    struct pfc *pfc;       /* what is asked of the other end; NULL: nothing ever is */
+    struct link_source source;
+    struct egress_queue queues[PACKET_PRIORITIES];
+    /* Told of each packet with a context that leaves its queue for service, `deq_depth` bytes staying there:
+     * `packet->enqueued_ns` and `enqueued_depth` tell the rest. It returns what is to be sent, which may be longer or shorter
+     * or another packet, or NULL: it took the packet, and the next is to be served. NULL: no packet has a context. */
+    struct packet *(*leave)(void *owner, struct packet *packet, uint64_t deq_depth, int64_t now_ns);
+    void *owner;
+    void (*drained)(struct egress *egress, int64_t now_ns); /* what waited was served, or dropped; NULL: nobody cares */
     int64_t resume_ns;
     struct event resume; /* the earliest end of a pause that holds packets up */
     int64_t pause_since_ns, pause_end_ns; /* in which a priority is paused, or was; not counted yet in ... */

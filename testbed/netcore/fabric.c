@@ -248,7 +248,8 @@ bool fabric_add_link(struct fabric *fabric, struct fabric_port *source, struct f
     struct fabric_link **links = realloc(fabric->links, (fabric->link_count + 1) * sizeof *links);
     if (links)
         fabric->links = links;
-    struct fabric_link *link = calloc(1, sizeof *link);
+    size_t room = (sizeof(struct fabric_link) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    struct fabric_link *link = aligned_alloc(CACHE_LINE, room); /* link_init fills it in */
     if (!links || !link || !link_init(&link->link, &fabric->events, &fabric->pool, fabric->seed, index)) {
         free(link);
         errno = ENOMEM;
@@ -273,7 +274,7 @@ bool fabric_add_link(struct fabric *fabric, struct fabric_port *source, struct f
         }
     }
     if (source->kind == FABRIC_SWITCH) {
-        source->egress.capture = &source->port.capture;
+        source->egress.capture = source->port.capture;
         source->egress.leave = switch_leave;
         source->egress.owner = &source->at;
         source->at.egress = &source->egress;

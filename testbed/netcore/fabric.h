@@ -34,6 +34,8 @@ struct fabric;
 enum fabric_port_kind { FABRIC_DEVICE, FABRIC_MEMORY, FABRIC_SWITCH };
 
 struct fabric_port {
+    struct egress egress;   /* of FABRIC_SWITCH, and a host's NIC */
+    struct switch_port at;  /* of FABRIC_SWITCH */
     struct port port; /* its device; in other kinds only its capture is used */
     struct fabric *fabric;
     uint32_t index;
@@ -43,8 +45,6 @@ struct fabric_port {
     uint8_t mac[6];
     uint32_t ip;
     uint32_t switch_number; /* of the Open vSwitch bridge that a device belongs to, where it is no host's */
-    struct switch_port at;  /* of FABRIC_SWITCH */
-    struct egress egress;   /* of FABRIC_SWITCH, and a host's NIC */
     struct stack *stack;    /* of FABRIC_MEMORY; NULL: nothing is above its NIC */
     bool paused;
     bool kept; /* has packets to be flushed */

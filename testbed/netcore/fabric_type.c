@@ -310,7 +310,7 @@ static void read_links(struct fabric *fabric, void *argument)
         const struct link *link = &fabric->links[i]->link;
         struct link_reading *reading = &readings[i];
         for (enum link_class class = 0; class < LINK_CLASSES; class++) {
-            reading->counts[class] = link->counts[class];
+            reading->counts[class] = link_counts_of(link, class);
             reading->in_flight[class] = link_in_flight(link, class);
         }
         reading->max_queued_bytes = link->max_queued_bytes;
@@ -412,7 +412,7 @@ static void read_counts(struct fabric *fabric, void *argument)
 {
     struct count_reading *reading = argument;
     (void)fabric;
-    reading->counts = reading->link->counts[LINK_ALL];
+    reading->counts = link_counts_of(reading->link, LINK_ALL);
     reading->in_flight = link_in_flight(reading->link, LINK_ALL);
 }
 
@@ -504,16 +504,19 @@ static PyObject *transit(PyObject *self, PyObject *args)
 /* --- captures ------------------------------------------------------------------------------------------------------ */
 
 struct capture_change {
-    struct port *port;
+    struct fabric_port *port;
     struct capture *capture; /* in: to be put in place; out: the one that was there */
 };
 
 static void swap_capture(struct fabric *fabric, void *argument)
 {
     struct capture_change *change = argument;
-    struct capture *before = change->port->capture;
+    struct fabric_port *port = change->port;
+    struct capture *before = port->port.capture;
     (void)fabric;
-    change->port->capture = change->capture;
+    port->port.capture = change->capture;
+    if (port->kind == FABRIC_SWITCH)
+        port->egress.capture = change->capture;
     change->capture = before;
 }
 
@@ -541,7 +544,7 @@ static PyObject *capture_start(PyObject *self, PyObject *args, PyObject *keyword
     if (!port)
         return NULL;
     bool is_virtual = fabric_of(self)->is_virtual;
-    struct capture_change change = {&port->port, capture_open(path, snap_bytes, interface, comment, is_virtual)};
+    struct capture_change change = {port, capture_open(path, snap_bytes, interface, comment, is_virtual)};
     if (!change.capture)
         return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
     bool done = fabric_type_call(fabric_of(self), swap_capture, &change);
@@ -556,7 +559,7 @@ static PyObject *capture_stop(PyObject *self, PyObject *args)
     bool complete = true;
     (void)args;
     for (size_t i = 0; i < fabric->port_count; i++) {
-        struct capture_change change = {&fabric->ports[i]->port, NULL};
+        struct capture_change change = {fabric->ports[i], NULL};
         if (!fabric_type_call(fabric, swap_capture, &change))
             complete = false;
         if (change.capture && !close_capture(change.capture))

@@ -448,9 +448,25 @@ void link_mark(struct link *link)
     link->meter = (struct link_rate_meter){0};
 }
 
+void link_sum(const uint64_t *counts, size_t fields, enum link_class class, uint64_t *sums)
+{
+    for (size_t field = 0; field < fields; field++) {
+        sums[field] = class == LINK_ALL ? counts[field] : 0;
+        for (unsigned owner = LINK_FIRST_JOB; owner < LINK_OWNERS; owner++)
+            if (class <= LINK_JOB || owner - LINK_FIRST_JOB == (unsigned)class - LINK_ONE_JOB)
+                sums[field] += counts[owner * fields + field];
+    }
+}
+
+struct link_counts link_counts_of(const struct link *link, enum link_class class)
+{
+    struct link_counts sum;
+    link_sum(&link->counts[0].entered, sizeof sum / sizeof(uint64_t), class, &sum.entered);
+    return sum;
+}
+
 uint64_t link_in_flight(const struct link *link, enum link_class class)
 {
-    const struct link_counts *of = &link->counts[class];
-    return of->entered + of->duplicated - of->packets - of->dropped_queue - of->dropped_loss - of->dropped_down -
-           of->consumed;
+    struct link_counts of = link_counts_of(link, class);
+    return of.entered + of.duplicated - of.packets - of.dropped_queue - of.dropped_loss - of.dropped_down - of.consumed;
 }

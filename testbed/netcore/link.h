@@ -70,7 +70,11 @@ struct link_counts {
 
 #define LINK_JOBS 16
 
+/* Whose packets are asked for. */
 enum link_class { LINK_ALL, LINK_JOB, LINK_ONE_JOB, LINK_CLASSES = LINK_ONE_JOB + LINK_JOBS };
+
+/* Each packet is counted once, with those of its job or of none. */
+enum link_owner { LINK_NO_JOB, LINK_FIRST_JOB, LINK_OWNERS = LINK_FIRST_JOB + LINK_JOBS };
 
 /* The rate at which back-to-back packets really came out. */
 struct link_rate_meter {
@@ -103,38 +107,42 @@ struct link_source {
     void (*mended)(struct link_source *source, int64_t at_ns); /* the link is up again */
 };
 
+/* What each packet needs comes first, in as few cache lines as may be. */
 struct link {
-    struct link_parameters parameters;
-    bool plain; /* whatever enters arrives, once, as it is, after the delay */
-    struct eventq *events;
-    struct packet_pool *pool;
+    struct event arrival; /* of the first of ... */
+    struct packet_list flying; /* ... those served, by the time of their arrival */
     /* Takes each packet at the far end, and owns it from there. */
     void (*deliver)(void *receiver, struct packet *packet);
     void *receiver;
-    bool down;
+    struct eventq *events;
     uint16_t epoch; /* counts the times the link went down: a packet of an earlier epoch is lost */
-    struct packet_list queue;
-    uint64_t queued_bytes;
-    uint64_t max_queued_bytes;
-    uint64_t begun_bytes; /* of `begun` */
-    struct link_source *source; /* NULL: packets wait here */
-    struct event service_end;
+    bool down;
+    bool plain; /* whatever enters arrives, once, as it is, after the delay */
     bool awaited;           /* `service_end` is scheduled */
     bool in_service_lost;   /* so that no arrival follows its service */
-    struct packet_list flying; /* served, by the time of their arrival */
-    struct event arrival;   /* of the first of them */
-    uint64_t remainder; /* of the last serialisation time, in 1 / rate ns */
-    struct link_time time; /* of the last packet's size */
+    bool bad; /* state of the loss chain */
+
     int64_t free_ns; /* when the last serialisation ended, or will */
     int64_t last_arrival_ns; /* at the far end */
-    int64_t busy_ns;
+    uint64_t remainder; /* of the last serialisation time, in 1 / rate ns */
+    struct link_time time; /* of the last packet's size */
     uint32_t run;
     uint32_t run_bytes; /* modulo 2^32 */
+    uint64_t served;   /* of those numbered, the ones whose service has begun */
+
     uint64_t arrivals; /* packets that were not turned away, numbered from 0 */
-    uint64_t served;   /* of those, the ones whose service has begun */
-    bool bad; /* state of the loss chain */
+    int64_t busy_ns;
+    uint64_t queued_bytes;
+    struct link_source *source; /* NULL: packets wait here */
+    struct packet_pool *pool;
+    struct link_parameters parameters;
+
+    struct event service_end;
+    uint64_t max_queued_bytes;
+    struct packet_list queue;
+    struct link_counts counts[LINK_OWNERS];
+    uint64_t begun_bytes; /* of `begun` */
     uint64_t keys[RANDOM_STREAMS];
-    struct link_counts counts[LINK_CLASSES];
     struct link_rate_meter meter;
     struct histogram lateness;
     uint64_t pool_exhausted;
@@ -165,6 +173,12 @@ void link_came_out(struct link *link, const struct packet *packet, int64_t real_
 /* Forget highest queue, lateness and rate. */
 void link_mark(struct link *link);
 
+/* Add up what `counts`, LINK_OWNERS times `fields` numbers, have of a class. */
+void link_sum(const uint64_t *counts, size_t fields, enum link_class class, uint64_t *sums);
+
+/* What is counted of a class. */
+struct link_counts link_counts_of(const struct link *link, enum link_class class);
+
 /* Packets inside. */
 uint64_t link_in_flight(const struct link *link, enum link_class class);
 
@@ -173,14 +187,13 @@ uint64_t link_measured_bps(const struct link *link);
 
 /* --- for a link's source ------------------------------------------------------------------------------------------- */
 
-#define LINK_COUNT(link, packet_flags, field, amount)                \
-    do {                                                             \
-        (link)->counts[LINK_ALL].field += (amount);                  \
-        if ((packet_flags) & PACKET_JOB) {                           \
-            (link)->counts[LINK_JOB].field += (amount);              \
-            (link)->counts[LINK_ONE_JOB + (packet_flags) / PACKET_JOB_FIRST].field += (amount); \
-        }                                                            \
-    } while (0)
+#define LINK_COUNT(link, packet_flags, field, amount) ((link)->counts[link_owner_of(packet_flags)].field += (amount))
+
+/* The job of a packet, by its flags, or LINK_NO_JOB. */
+static inline unsigned link_owner_of(uint16_t packet_flags)
+{
+    return (packet_flags & (unsigned)PACKET_JOB) * LINK_FIRST_JOB + packet_flags / (unsigned)PACKET_JOB_FIRST;
+}
 
 /* Drop one that the source has no room for, or that came or waited when the link was cut. */
 void link_drop_queued(struct link *link, struct packet *packet);

@@ -127,7 +127,7 @@ PyObject *py_statistics(PyObject *self, PyObject *unused)
     if (!fabric_type_virtual(self))
         return NULL;
     for (size_t i = 0; i < fabric->link_count; i++)
-        hops += fabric->links[i]->link.counts[LINK_ALL].packets;
+        hops += link_counts_of(&fabric->links[i]->link, LINK_ALL).packets;
     return Py_BuildValue("{sKsKsKsK}", "events", fabric->fired, "hops", hops, "packets", fabric->pool.packets, "most_packets",
                          fabric->pool.most_packets);
 }

@@ -26,11 +26,11 @@ struct port_reading {
 };
 
 struct port {
+    struct capture *capture; /* what is asked for each packet comes first */
     int fd;
     struct port_options options;
     struct interface interface; /* if it is one */
     struct packet_pool *pool;
-    struct capture *capture;
     uint64_t spray_key;
     uint64_t written;
     uint64_t malformed;    /* frames from the kernel that could not be read */

@@ -146,10 +146,11 @@ static bool receive_in_flow(struct socket *socket, struct packet *packet, const 
     run->last_bytes = at->payload_bytes;
     if (!flow || !at->payload_bytes)
         return quiet; /* acknowledgements are of the other direction's PSNs */
+    bool first = !flow->turn;
     flow->run = run;
     flow->turn = socket->turn;
     flow->tos = tos;
-    if (((psn - flow->next) & PSN_MASK) < PSN_MODULUS / 2)
+    if (first || ((psn - flow->next) & PSN_MASK) < PSN_MODULUS / 2)
         flow->next = (psn + 1) & PSN_MASK;
     return quiet;
 }

@@ -398,7 +398,7 @@ static inline struct packet *make_ready(struct p4_switch *of, struct packet *pac
 {
     uint32_t looks_bytes = of->now->program->looks_bytes;
     struct packet *ready = packet_settle(of->pool, packet);
-    if (ready && ready->flags & PACKET_SPLIT) {
+    if (ready && packet_here(ready) < looks_bytes && ready->flags & PACKET_SPLIT) {
         packet = ready;
         ready = split_fill(of->pool, packet, looks_bytes);
     }

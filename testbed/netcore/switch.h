@@ -68,7 +68,7 @@ struct p4_switch {
     struct switch_port *ports[SWITCH_PORTS]; /* by number */
     struct replica_lists groups, sessions;
     struct buffer buffer;
-    struct switch_counts counts[LINK_CLASSES];
+    struct switch_counts counts[LINK_OWNERS];
     int64_t instant_ns;
     uint32_t passes;          /* at that instant */
     struct packet_list punting; /* to the control plane, after what is on its way there */

@@ -557,10 +557,13 @@ static void read_switch(struct fabric *fabric, void *argument)
     struct switch_reading *reading = argument;
     const struct p4_switch *of = reading->of;
     (void)fabric;
-    memcpy(reading->counts, of->counts, sizeof reading->counts);
-    for (uint32_t i = 0; i < SWITCH_PORTS; i++)
-        for (enum link_class class = 0; of->ports[i] && of->ports[i]->egress && class < LINK_CLASSES; class++)
-            reading->trimmed[class] += of->ports[i]->egress->link->counts[class].trimmed;
+    size_t fields = sizeof *of->counts / sizeof(uint64_t);
+    for (enum link_class class = 0; class < LINK_CLASSES; class++) {
+        link_sum(&of->counts[0].received, fields, class, &reading->counts[class].received);
+        for (uint32_t i = 0; i < SWITCH_PORTS; i++)
+            if (of->ports[i] && of->ports[i]->egress)
+                reading->trimmed[class] += link_counts_of(of->ports[i]->egress->link, class).trimmed;
+    }
     reading->digests = of->digest_count;
     reading->lost_digests = of->lost_digests;
     reading->lost_messages = of->lost_messages;

@@ -119,7 +119,7 @@ static void send(struct bench *bench, size_t bytes, uint32_t tag, int64_t now_ns
 
 static void check_balance(const struct bench *bench)
 {
-    const struct link_counts *of = &bench->link.counts[LINK_ALL];
+    const struct link_counts *of = &bench->link.counts[LINK_NO_JOB];
     CHECK(link_in_flight(&bench->link, LINK_ALL) == 0);
     CHECK(of->packets == bench->count);
     CHECK(of->entered + of->duplicated == of->packets + of->dropped_queue + of->dropped_loss + of->dropped_down);
@@ -308,7 +308,7 @@ static void test_a_late_packet_meets_the_queue_of_its_arrival(void)
     struct link_parameters parameters = {.rate_bps = GBPS, .queue_bytes = 2 * 976, .ecn = true};
     parameters.ecn_min_bytes = parameters.ecn_max_bytes = 976;
     struct bench *bench = bench_new(parameters, 1, 0);
-    const struct link_counts *counts = &bench->link.counts[LINK_ALL];
+    const struct link_counts *counts = &bench->link.counts[LINK_NO_JOB];
     send_arrived(bench, 976, 0, 100000, 0);     /* served from 0 to 8000 */
     send_arrived(bench, 976, 1, 100000, 1000);  /* waits until 8000, */
     send_arrived(bench, 976, 2, 100000, 2000);  /* and this one until 16000, behind one: at min, so not marked */
@@ -360,7 +360,7 @@ static void test_an_overtaken_packet_meets_the_queue_behind_the_last(void)
     send_arrived(bench, 976, 2, 100000, 20000); /* came when the link was idle, but is behind both: no room */
     send_arrived(bench, 976, 3, 100000, 58000); /* 1 is in service */
     send_arrived(bench, 976, 4, 100000, 59000);
-    CHECK(bench->link.counts[LINK_ALL].dropped_queue == 2);
+    CHECK(bench->link.counts[LINK_NO_JOB].dropped_queue == 2);
     run_until(bench, INT64_MAX);
     CHECK(bench->count == 3 && bench->out[2].tag == 3 && bench->out[2].at_ns == 74000);
     check_balance(bench);
@@ -416,7 +416,7 @@ static void test_packets_handed_over_late_but_in_order_fare_as_in_time(void)
         CHECK(memcmp(in_time->link.counts, late->link.counts, sizeof late->link.counts) == 0);
         CHECK(in_time->link.max_queued_bytes == late->link.max_queued_bytes);
         CHECK(in_time->link.busy_ns == late->link.busy_ns);
-        const struct link_counts *of = &late->link.counts[LINK_ALL];
+        const struct link_counts *of = &late->link.counts[LINK_NO_JOB];
         dropped += of->dropped_queue;
         lost += of->dropped_loss;
         duplicated += of->duplicated;
@@ -609,12 +609,12 @@ static void test_the_queue_holds_its_bytes_beside_the_packet_in_service(void)
     struct bench *bench = bench_new((struct link_parameters){.rate_bps = GBPS, .queue_bytes = 10 * 976 + 975}, 1, 0);
     for (uint32_t i = 0; i < 50; i++)
         send(bench, 976, i, 0);
-    CHECK(bench->link.counts[LINK_ALL].dropped_queue == 50 - 11);
+    CHECK(bench->link.counts[LINK_NO_JOB].dropped_queue == 50 - 11);
     CHECK(bench->link.max_queued_bytes == 10 * 976);
     /* One leaves the queue each 8 us. */
     for (uint32_t i = 0; i < 5; i++)
         send(bench, 976, 100 + i, 3 * 8000);
-    CHECK(bench->link.counts[LINK_ALL].dropped_queue == 50 - 11 + 2);
+    CHECK(bench->link.counts[LINK_NO_JOB].dropped_queue == 50 - 11 + 2);
     run_until(bench, INT64_MAX);
     CHECK(bench->count == 14 && bench->out[10].tag == 10 && bench->out[13].tag == 102);
     check_balance(bench);
@@ -628,7 +628,7 @@ static void test_a_host_port_neither_drops_nor_marks(void)
     for (uint32_t i = 0; i < 1000; i++)
         send(bench, 976, i, 0);
     run_until(bench, INT64_MAX);
-    CHECK(bench->count == 1000 && bench->link.counts[LINK_ALL].ecn_marked == 0);
+    CHECK(bench->count == 1000 && bench->link.counts[LINK_NO_JOB].ecn_marked == 0);
     bench_free(bench);
 }
 
@@ -656,7 +656,7 @@ static void test_marks_follow_the_queue_at_arrival(void)
         CHECK(expected == 0 ? marked[k] == 0 : expected == 1 ? marked[k] == BURSTS : plausible(marked[k], BURSTS, expected));
         total += marked[k];
     }
-    CHECK(bench->link.counts[LINK_ALL].ecn_marked == total);
+    CHECK(bench->link.counts[LINK_NO_JOB].ecn_marked == total);
     bench_free(bench);
 }
 
@@ -689,7 +689,7 @@ static void check_loss(double mean, double burst)
     CHECK(link_parameters_loss(&parameters, mean, burst));
     struct bench *bench = bench_new(parameters, 11, 2);
     send_evenly(bench, TRIALS);
-    uint64_t lost = bench->link.counts[LINK_ALL].dropped_loss, bursts = 0;
+    uint64_t lost = bench->link.counts[LINK_NO_JOB].dropped_loss, bursts = 0;
     int64_t expected = 0;
     for (size_t i = 0; i < bench->count; i++) {
         bursts += bench->out[i].tag != expected;
@@ -779,8 +779,8 @@ static void test_duplicates_come_right_after_their_packet(void)
     struct link_parameters parameters = {.rate_bps = GBPS, .queue_bytes = UNLIMITED, .duplicate = random_threshold(0.02)};
     struct bench *bench = bench_new(parameters, 1, 1);
     send_evenly(bench, 100000);
-    CHECK(plausible(bench->link.counts[LINK_ALL].duplicated, 100000, 0.02));
-    CHECK(bench->count == 100000 + bench->link.counts[LINK_ALL].duplicated);
+    CHECK(plausible(bench->link.counts[LINK_NO_JOB].duplicated, 100000, 0.02));
+    CHECK(bench->count == 100000 + bench->link.counts[LINK_NO_JOB].duplicated);
     for (size_t i = 1; i < bench->count; i++)
         CHECK(bench->out[i].tag - bench->out[i - 1].tag <= 1);
     bench_free(bench);
@@ -800,7 +800,7 @@ static void test_corruption_flips_one_bit_of_the_payload(void)
             early += bench->out[i].flipped_at < 42 + 229; /* half of the payload */
         }
     }
-    CHECK(hit == bench->link.counts[LINK_ALL].corrupted);
+    CHECK(hit == bench->link.counts[LINK_NO_JOB].corrupted);
     CHECK(plausible(hit, 100000, 0.05) && plausible(early, hit, 0.5));
     bench_free(bench);
 }
@@ -877,7 +877,7 @@ static void test_a_cut_cable_loses_everything_inside(void)
     send(bench, 976, 11, 3 * 8000 + 6000);
     run_until(bench, INT64_MAX);
     CHECK(bench->count == 2 && bench->out[1].tag == 11);
-    CHECK(bench->link.counts[LINK_ALL].dropped_down == 10);
+    CHECK(bench->link.counts[LINK_NO_JOB].dropped_down == 10);
     check_balance(bench);
     bench_free(bench);
 }

@@ -233,6 +233,13 @@ def test_a_message_is_told_at_its_end(row: Row) -> None:
     assert row.turns[1][1] - row.turns[1][0] in (math.floor(5 * wire_ns(SEGMENT)), math.ceil(5 * wire_ns(SEGMENT)))
 
 
+@pytest.mark.parametrize("first", [0, 1, 2**23 - 2, 2**23, 2**24 - 3])
+def test_a_flow_may_begin_at_any_psn(row: Row, first: int) -> None:
+    psns = [(first + i) % 2**24 for i in range(6)]
+    headers = [bth(FIRST if i == 0 else MIDDLE, psn, ask=i == 5) for i, psn in enumerate(psns)]
+    assert turns_of(row, (headers, ECT)) == [[psns[:1]], [psns[1:]]]
+
+
 def test_who_asks_for_an_acknowledgement_is_told_at_once(row: Row) -> None:
     headers = [bth(FIRST, 0), *(bth(MIDDLE, i, ask=i == 3) for i in range(1, 8))]
     assert turns_of(row, (headers, ECT)) == [[[0]], [[1, 2, 3]]]  # and nothing calls for the others

@@ -182,7 +182,7 @@ static void check_empty(const struct star *star)
             CHECK(link_in_flight(links[side], LINK_ALL) == 0 && links[side]->queued_bytes == 0);
             CHECK(egresses[side]->backlog == 0);
         }
-        CHECK(host->down.counts[LINK_ALL].packets == host->count);
+        CHECK(host->down.counts[LINK_NO_JOB].packets == host->count);
         CHECK(port->headroom_used == 0 && port->pfc.asked == 0);
         for (unsigned p = 0; p < PACKET_PRIORITIES; p++)
             CHECK(port->held_bytes[p] == 0 && port->headroom_bytes[p] == 0 && host->port.queues[p].bytes == 0);
@@ -299,7 +299,7 @@ static void test_the_owner_sees_depths_and_times_and_may_take_or_change_a_packet
     }
     CHECK(host->count == 4 && host->seen[2].length == FRAME - 500);
     CHECK(host->seen[2].at_ns == 20000 + DELAY_NS && host->seen[3].at_ns == 28000 + DELAY_NS);
-    CHECK(host->down.counts[LINK_ALL].entered == 5 && host->down.counts[LINK_ALL].consumed == 1);
+    CHECK(host->down.counts[LINK_NO_JOB].entered == 5 && host->down.counts[LINK_ALL].consumed == 1);
     check_empty(star);
     star_free(star);
 }
@@ -385,7 +385,7 @@ static void test_without_a_shared_buffer_the_link_bounds_the_port(void)
     struct star *star = star_new(parameters, plain);
     for (uint32_t i = 0; i < 10; i++)
         send_down(star, HOSTS, 0, i % 8, FRAME, i, 0);
-    CHECK(star->hosts[0].down.counts[LINK_ALL].dropped_queue == 6); /* one in service, three wait */
+    CHECK(star->hosts[0].down.counts[LINK_NO_JOB].dropped_queue == 6); /* one in service, three wait */
     run_until(star, INT64_MAX);
     check_empty(star);
     star_free(star);
@@ -409,7 +409,7 @@ static void test_marks_look_at_the_bytes_of_the_packet_s_own_queue(void)
         bool marked = number < 8 ? number > 4 : number > 11;
         CHECK(((host->seen[i].tos & ECN_MASK) == ECN_CE) == marked && host->seen[i].right);
     }
-    CHECK(host->down.counts[LINK_ALL].ecn_marked == 4);
+    CHECK(host->down.counts[LINK_NO_JOB].ecn_marked == 4);
     star_free(star);
 }
 
@@ -450,7 +450,7 @@ static void test_what_would_be_dropped_is_cut_and_goes_first(void)
         }
         for (uint32_t i = 0; i < 10; i++) /* one in service, two wait, three of 64 B; the rest finds no room */
             send_down(star, HOSTS, 0, 0, FRAME, i, 0);
-        CHECK(host->down.counts[LINK_ALL].trimmed == 3 && host->down.counts[LINK_ALL].dropped_queue == 4);
+        CHECK(host->down.counts[LINK_NO_JOB].trimmed == 3 && host->down.counts[LINK_ALL].dropped_queue == 4);
         run_until(star, INT64_MAX);
         static const uint32_t order[] = {0, 3, 4, 5, 1, 2};
         CHECK(host->count == 6);
@@ -479,7 +479,7 @@ static void test_a_cut_packet_has_the_lengths_and_checksums_of_what_is_left(void
     packet->layout = frame_parse(packet->frame, packet->length);
     CHECK(packet->layout.protocol == PROTOCOL_TCP);
     egress_send(&star->hosts[0].port, packet, 0);
-    CHECK(star->hosts[0].down.counts[LINK_ALL].dropped_queue == 1);
+    CHECK(star->hosts[0].down.counts[LINK_NO_JOB].dropped_queue == 1);
     run_until(star, INT64_MAX);
     CHECK(right == 4);
     star_free(star);
@@ -531,7 +531,7 @@ static void test_xoff_and_xon_stop_and_start_the_sender_in_time(void)
     int64_t heard_ns = 4 * FRAME_NS + DELAY_NS + PFC_NS + DELAY_NS;
     CHECK(sender->pauses == 1 && sender->pause_ns[0] == heard_ns);
     /* By then the sixth is in service: 5 x 8000 < 42672 < 6 x 8000. */
-    CHECK(sender->up.counts[LINK_ALL].packets == 6 && sender->resumes == 0);
+    CHECK(sender->up.counts[LINK_NO_JOB].packets == 6 && sender->resumes == 0);
     /* Two remain when the fourth goes into service, at 224 us. */
     int64_t resumed_ns = 200000 + 3 * FRAME_NS + PFC_NS + DELAY_NS;
     run_until(star, resumed_ns - 1);
@@ -540,7 +540,7 @@ static void test_xoff_and_xon_stop_and_start_the_sender_in_time(void)
     CHECK(sender->resumes == 1 && sender->up.free_ns == resumed_ns + FRAME_NS);
     CHECK(egress_paused_ns(&sender->nic, 300000) == resumed_ns - heard_ns);
     run_until(star, INT64_MAX);
-    CHECK(target->count == 100 && target->down.counts[LINK_ALL].entered == 100);
+    CHECK(target->count == 100 && target->down.counts[LINK_NO_JOB].entered == 100);
     check_empty(star);
     star_free(star);
 }
@@ -554,7 +554,7 @@ static void test_a_pause_is_asked_for_again_before_it_ends(void)
     int64_t whole_ns = pfc_pause_ns(0xffff, GBPS), half_ns = pfc_pause_ns(0x7fff, GBPS);
     egress_pause(&target->port, 3, 10 * whole_ns, 0);
     run_until(star, 10 * whole_ns - 1);
-    CHECK(sender->up.counts[LINK_ALL].packets == 6 && sender->pauses == 20);
+    CHECK(sender->up.counts[LINK_NO_JOB].packets == 6 && sender->pauses == 20);
     for (size_t i = 1; i < 20; i++)
         CHECK(sender->pause_ns[i] - sender->pause_ns[i - 1] == half_ns && half_ns < whole_ns);
     CHECK(star->buffer.ports[1]->pfc.sent == 20);
@@ -573,7 +573,7 @@ static void test_a_slow_way_back_pauses_in_time_again(void)
     for (uint32_t k = 0; k < 400; k++)
         send_up(star, 1, 0, 3, FRAME, k, 0);
     run_until(star, INT64_MAX);
-    CHECK(star->hosts[0].count == 400 && star->hosts[0].down.counts[LINK_ALL].dropped_queue == 0);
+    CHECK(star->hosts[0].count == 400 && star->hosts[0].down.counts[LINK_NO_JOB].dropped_queue == 0);
     check_empty(star);
     star_free(star);
 }
@@ -589,7 +589,7 @@ static void test_a_sender_that_hears_no_more_goes_on_when_its_pause_is_over(void
     sender->deaf = true;
     int64_t until_ns = sender->pause_ns[0] + whole_ns;
     run_until(star, until_ns - 1);
-    CHECK(sender->up.counts[LINK_ALL].packets == 6 && sender->up.free_ns == 6 * FRAME_NS);
+    CHECK(sender->up.counts[LINK_NO_JOB].packets == 6 && sender->up.free_ns == 6 * FRAME_NS);
     run_until(star, until_ns);
     CHECK(sender->up.free_ns == until_ns + FRAME_NS);
     star_free(star);
@@ -608,7 +608,7 @@ static void test_a_pause_frame_goes_ahead_of_what_waits_but_not_into_a_frame(voi
     CHECK(host->pauses == 1 && host->pause_ns[0] == 2 * FRAME_NS + PFC_NS + DELAY_NS);
     CHECK(host->count == 10 && host->seen[1].at_ns == 2 * FRAME_NS + DELAY_NS);
     CHECK(host->seen[2].at_ns == 3 * FRAME_NS + PFC_NS + DELAY_NS);
-    CHECK(host->down.counts[LINK_ALL].entered == 10 && host->down.counts[LINK_ALL].packets == 10);
+    CHECK(host->down.counts[LINK_NO_JOB].entered == 10 && host->down.counts[LINK_ALL].packets == 10);
     star_free(star);
 }
 
@@ -638,7 +638,7 @@ static void check_incast(uint64_t headroom, unsigned senders, bool busy_back, bo
         for (unsigned i = 1; i <= senders; i++)
             send_up(star, i, 0, 3, FRAME, k, 0);
     run_until(star, INT64_MAX);
-    const struct link_counts *counts = &star->hosts[0].down.counts[LINK_ALL];
+    const struct link_counts *counts = &star->hosts[0].down.counts[LINK_NO_JOB];
     CHECK((counts->dropped_queue == 0) == lossless);
     CHECK(counts->packets + counts->dropped_queue == frames * senders);
     for (unsigned i = 1; i <= senders; i++)
@@ -678,7 +678,7 @@ static void test_a_cable_that_is_cut_for_a_while_loses_no_more_than_what_is_in_i
             run_until(star, cut_ns);
             link_set_up(cable[order], false, cut_ns);
             link_set_up(cable[!order], false, cut_ns);
-            uint64_t lost = sender->up.counts[LINK_ALL].dropped_down; /* the NIC's queue */
+            uint64_t lost = sender->up.counts[LINK_NO_JOB].dropped_down; /* the NIC's queue */
             int64_t mended_ns = cut_ns + 1000000;
             run_until(star, mended_ns);
             link_set_up(cable[order], true, mended_ns);
@@ -687,9 +687,9 @@ static void test_a_cable_that_is_cut_for_a_while_loses_no_more_than_what_is_in_i
                 send_up(star, 1, 0, 3, FRAME, k, mended_ns);
             int64_t since_ns = mended_ns > stuck_ns ? mended_ns : stuck_ns;
             run_until(star, since_ns + 100 * FRAME_NS + 100000); /* nor does it wait for the end of a pause */
-            CHECK(target->down.counts[LINK_ALL].dropped_queue == 0);
-            CHECK(sender->up.counts[LINK_ALL].dropped_down - lost <= 2); /* in the cable */
-            CHECK(sender->up.counts[LINK_ALL].dropped_down + target->count == 500);
+            CHECK(target->down.counts[LINK_NO_JOB].dropped_queue == 0);
+            CHECK(sender->up.counts[LINK_NO_JOB].dropped_down - lost <= 2); /* in the cable */
+            CHECK(sender->up.counts[LINK_NO_JOB].dropped_down + target->count == 500);
             run_until(star, INT64_MAX);
             check_empty(star);
             star_free(star);
@@ -748,7 +748,7 @@ static void test_bytes_and_packets_are_conserved_whatever_happens(void)
             const struct link *links[] = {&star->hosts[i].up, &star->hosts[i].down};
             gone += star->hosts[i].count;
             for (int side = 0; side < 2; side++) {
-                const struct link_counts *of = &links[side]->counts[LINK_ALL];
+                const struct link_counts *of = &links[side]->counts[LINK_NO_JOB];
                 made += of->duplicated;
                 gone += of->dropped_queue + of->dropped_loss + of->dropped_down;
             }
@@ -769,8 +769,8 @@ static void test_what_waits_is_lost_with_its_cable_and_the_buffer_is_free_again(
     link_set_up(&target->down, false, 100000);
     CHECK(star->buffer.used_bytes == 0 && star->buffer.ports[1]->pfc.asked == 0);
     run_until(star, INT64_MAX); /* the senders go on, into nothing */
-    CHECK(star->hosts[1].up.counts[LINK_ALL].packets == 50);
-    CHECK(target->count + target->down.counts[LINK_ALL].dropped_down == 100);
+    CHECK(star->hosts[1].up.counts[LINK_NO_JOB].packets == 50);
+    CHECK(target->count + target->down.counts[LINK_NO_JOB].dropped_down == 100);
     check_empty(star);
     star_free(star);
 }

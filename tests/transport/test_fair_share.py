@@ -83,7 +83,7 @@ def test_dctcp_keeps_the_queue_at_a_step_of_marks():
 
 @pytest.mark.slow
 def test_patched_timely_comes_to_it_as_fast_as_its_theorem_says():
-    """From 7 and 3 Gb/s (the paper's figure 11) the difference shrinks by exp(-delta (N - 1) t / (2 Seg))."""
+    """From 7 and 3 Gb/s, as in the paper, the difference shrinks by exp(-delta (N - 1) t / (2 Seg))."""
     path = Path(RATE, RTT, 1500, 16, queueing_ns=LONG.limit * 8 * 10**9 // RATE)
     net = Dumbbell(2, path, LONG, [0, 0], congestion="timely")
     net.run(RTT)

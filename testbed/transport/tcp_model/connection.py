@@ -99,7 +99,7 @@ class Connection:
             self.fail(f"rank {self._peer} acknowledges nothing, after {_RETRIES} retransmissions")
             return
         if self._retries == 1:
-            self._threshold = self._growth.cut(self._window, self._flight())
+            self._threshold = self._growth.cut(self._window)
         self._timeout.back_off()
         self._window = 1.0
         self._recover, self._recovering, self._duplicates = self._highest, False, 0
@@ -169,9 +169,6 @@ class Connection:
 
     # --- the sending half
 
-    def _flight(self) -> float:
-        return (self._next - self._unacknowledged) / self._mss
-
     def _sendable(self) -> int:
         """Bytes of the stream that may leave now: whole segments, or the last ones there are."""
         flight = self._next - self._unacknowledged
@@ -220,7 +217,7 @@ class Connection:
             if self._recovering:
                 self._window += 1
             elif self._duplicates == _DUPLICATES and acknowledged > self._recover:
-                self._threshold = self._growth.cut(self._window, self._flight())
+                self._threshold = self._growth.cut(self._window)
                 self._recover, self._recovering, self._again = self._highest, True, True
                 self._window = self._threshold + _DUPLICATES
                 self._times.clear()
@@ -242,10 +239,10 @@ class Connection:
         self._timer_ns = now + self._timeout.now_ns if acknowledged < self._highest else None
 
     def _recover_from(self, acknowledged: int, segments: float) -> None:
-        """RFC 6582, 3.2, steps 3 and 4: all that was lost is there, or the next hole is."""
+        """RFC 6582, 3.2, step 3: all that was lost is there (then the second choice, Linux's), or the next hole is."""
         if acknowledged >= self._recover:
             self._recovering = False
-            self._window = min(self._threshold, max(self._flight(), 1.0) + 1)
+            self._window = self._threshold
         else:
             self._again = True
             self._window = max(1.0, self._window - segments + (1 if segments >= 1 else 0))

@@ -1,4 +1,8 @@
-"""How a congestion window grows and shrinks: NewReno's (RFC 5681) and CUBIC's (RFC 9438). Windows are in segments."""
+"""How a congestion window grows and shrinks: NewReno's (RFC 5681) and CUBIC's (RFC 9438). Windows are in segments.
+
+What is cut after a loss is the window, as Linux does (the RFCs: what is in flight, which acknowledgements of the same
+flight have lessened if they come all at once).
+"""
 
 from typing import Protocol
 
@@ -12,7 +16,7 @@ _RENO_BETA = 0.5
 class Growth(Protocol):
     """The window's size in congestion avoidance."""
 
-    def cut(self, window: float, flight: float) -> float:
+    def cut(self, window: float) -> float:
         """The slow start threshold after a loss."""
 
     def grown(self, window: float, acknowledged: float, now: int, rtt_ns: int) -> float:
@@ -22,8 +26,8 @@ class Growth(Protocol):
 class Reno:
     """One segment a round trip; half after a loss."""
 
-    def cut(self, window: float, flight: float) -> float:  # noqa: ARG002
-        return max(LEAST_THRESHOLD, flight * _RENO_BETA)
+    def cut(self, window: float) -> float:
+        return max(LEAST_THRESHOLD, window * _RENO_BETA)
 
     def grown(self, window: float, acknowledged: float, now: int, rtt_ns: int) -> float:  # noqa: ARG002
         return window + acknowledged / window
@@ -39,10 +43,10 @@ class Cubic:
         self._inflection_s = 0.0  # K
         self._estimate = 0.0  # W_est
 
-    def cut(self, window: float, flight: float) -> float:
+    def cut(self, window: float) -> float:
         self._before = window * (1 + _BETA) / 2 if window < self._before else window
         self._epoch_ns = None
-        return max(LEAST_THRESHOLD, flight * _BETA)
+        return max(LEAST_THRESHOLD, window * _BETA)
 
     def grown(self, window: float, acknowledged: float, now: int, rtt_ns: int) -> float:
         if self._epoch_ns is None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from testbed.results.model import JobResult, Result
 from testbed.spec.engine_checks import check_engine
 from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
@@ -40,6 +39,10 @@ def check(spec: Spec, findings: Findings) -> None:
 
 def check_expectations(spec: Spec, sweep: Sequence[Mapping[str, Any]], findings: Findings) -> None:
     """Report what is wrong with `expect`; `sweep` are the points' values (none: there is no sweep)."""
+    if not spec.expect:
+        return
+    from testbed.results.model import JobResult, Result  # only here: making these models takes a while
+
     expect, jobs = spec.expect, list(spec.jobs or ())
     metrics = dict(_leaves(Result))
     metrics |= {f"jobs.{name}.{path}": leaf for name in jobs for path, leaf in _leaves(JobResult)}

@@ -5,6 +5,7 @@
 // other, with versions 0 and 1 by turns and chunk numbers that grow (modulo 2^32), and a child sends its next one only when
 // it has the result of the last. So when a chunk begins, each child has the result of the chunk before the last, whose place
 // it takes, while the last one's sums stay for children that lack them. The numbers tell late duplicates from what is due.
+// What was damaged on the way is refused, by its UDP checksum or, where it has none, its ICRC; sums get both anew.
 //
 // It makes headers.p4 hold its headers, so it comes before all other includes of ours.
 #ifndef AGGREGATION_P4
@@ -218,15 +219,53 @@ const outcome_t COMPLETES = 1;  // it was added as the last one: the packet has 
 const outcome_t AGAIN = 2;      // it was there already, as all others are: the packet has the sums now
 const outcome_t IGNORED = 3;    // it was there already, and others are missing; or its chunk has passed for this child
 
+// The checksum of what UDP's covers (RFC 768), its own field included: of a packet that is intact 0.
+control UdpSum(in headers_t headers, out bit<16> sum) {
+    apply {
+        hash(sum, HashAlgorithm.csum16, 16w0,
+             { headers.ipv4.source, headers.ipv4.destination, 8w0 ++ PROTOCOL_UDP, headers.udp.length,
+               headers.udp.source_port, headers.udp.destination_port, headers.udp.length, headers.udp.checksum,
+               headers.bth, headers.aggregation, headers.blocks[0], headers.blocks[1], headers.blocks[2],
+               headers.blocks[3], headers.blocks[4], headers.blocks[5], headers.blocks[6], headers.blocks[7],
+               headers.icrc },
+             17w0x1_0000);
+    }
+}
+
+// InfiniBand's invariant CRC of a packet in RoCE's framing, as its field has it.
+control Icrc(in headers_t headers, out bit<32> reversed) {
+    apply {
+        bit<32> crc;
+        // Ones are in place of what routers may change. Blocks that are not there are left out.
+        hash(crc, HashAlgorithm.crc32, 32w0,
+             { 64w0xFFFF_FFFF_FFFF_FFFF,
+               headers.ipv4.version, headers.ipv4.header_words, 8w0xFF, headers.ipv4.length,
+               headers.ipv4.identification, headers.ipv4.reserved, headers.ipv4.dont_fragment,
+               headers.ipv4.more_fragments, headers.ipv4.fragment_offset, 8w0xFF, headers.ipv4.protocol, 16w0xFFFF,
+               headers.ipv4.source, headers.ipv4.destination,
+               headers.udp.source_port, headers.udp.destination_port, headers.udp.length, 16w0xFFFF,
+               headers.bth.opcode, headers.bth.solicited, headers.bth.migration, headers.bth.pad, headers.bth.version,
+               headers.bth.partition_key, 8w0xFF, headers.bth.queue_pair, headers.bth.acknowledge,
+               headers.bth.reserved, headers.bth.sequence,
+               headers.aggregation, headers.blocks[0], headers.blocks[1], headers.blocks[2], headers.blocks[3],
+               headers.blocks[4], headers.blocks[5], headers.blocks[6], headers.blocks[7] },
+             33w0x1_0000_0000);
+        reversed = crc[7:0] ++ crc[15:8] ++ crc[23:16] ++ crc[31:24];
+    }
+}
+
 const bit<32> REFUSE_MALFORMED = 0;  // cut short, a number of values that cannot be, or a wrong IPv4 checksum
 const bit<32> REFUSE_JOB = 1;        // another job's number
 const bit<32> REFUSE_WORKER = 2;     // not below the job's children here
 const bit<32> REFUSE_SLOT = 3;       // not below the job's slots
 const bit<32> REFUSE_VALUES = 4;     // another number of values than the job's, and not 0
+const bit<32> REFUSE_DAMAGED = 5;    // a wrong UDP checksum, or a wrong ICRC
 
 // Drops what cannot be the job's.
 control Check(in headers_t headers, in metadata_t meta, in job_t job, inout standard_metadata_t standard_metadata) {
     counter(2048, CounterType.packets) refused;  // by job number and, in the low three bits, reason
+    Icrc() icrc;
+    UdpSum() udp_sum;
 
     action refuse(in bit<32> reason) {
         refused.count((bit<32>)job.number << 3 | reason);
@@ -249,6 +288,19 @@ control Check(in headers_t headers, in metadata_t meta, in job_t job, inout stan
         }
         if (headers.aggregation.values != job.values && headers.aggregation.values != 0) {
             refuse(REFUSE_VALUES);
+        }
+        if (headers.udp.checksum != 0) {  // RFC 768: 0 is none
+            bit<16> sum;
+            udp_sum.apply(headers, sum);
+            if (sum != 0) {
+                refuse(REFUSE_DAMAGED);
+            }
+        } else if (headers.icrc.isValid()) {  // which takes longer
+            bit<32> reversed;
+            icrc.apply(headers, reversed);
+            if (headers.icrc.reversed != reversed) {
+                refuse(REFUSE_DAMAGED);
+            }
         }
     }
 }
@@ -340,30 +392,10 @@ control Answer(inout headers_t headers, inout metadata_t meta, in slot_t slot, i
     }
 }
 
-control Icrc(inout headers_t headers) {
-    apply {
-        bit<32> crc;
-        // Ones are in place of what routers may change. Blocks that are not there are left out.
-        hash(crc, HashAlgorithm.crc32, 32w0,
-             { 64w0xFFFF_FFFF_FFFF_FFFF,
-               headers.ipv4.version, headers.ipv4.header_words, 8w0xFF, headers.ipv4.length,
-               headers.ipv4.identification, headers.ipv4.reserved, headers.ipv4.dont_fragment,
-               headers.ipv4.more_fragments, headers.ipv4.fragment_offset, 8w0xFF, headers.ipv4.protocol, 16w0xFFFF,
-               headers.ipv4.source, headers.ipv4.destination,
-               headers.udp.source_port, headers.udp.destination_port, headers.udp.length, 16w0xFFFF,
-               headers.bth.opcode, headers.bth.solicited, headers.bth.migration, headers.bth.pad, headers.bth.version,
-               headers.bth.partition_key, 8w0xFF, headers.bth.queue_pair, headers.bth.acknowledge,
-               headers.bth.reserved, headers.bth.sequence,
-               headers.aggregation, headers.blocks[0], headers.blocks[1], headers.blocks[2], headers.blocks[3],
-               headers.blocks[4], headers.blocks[5], headers.blocks[6], headers.blocks[7] },
-             33w0x1_0000_0000);
-        headers.icrc.reversed = crc[7:0] ++ crc[15:8] ++ crc[23:16] ++ crc[31:24];
-    }
-}
-
 // Egress: addresses a result to its child, and gives what was summed here checksums of its own.
 control Sending(inout headers_t headers, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     Icrc() icrc;
+    UdpSum() udp_sum;
 
     action to_child(mac_t source, mac_t destination, ipv4_address_t address, bit<24> queue_pair) {
         headers.ethernet.source = source;
@@ -393,8 +425,13 @@ control Sending(inout headers_t headers, inout metadata_t meta, inout standard_m
             }
             headers.udp.checksum = 0;
             if (headers.icrc.isValid()) {
-                icrc.apply(headers);
+                bit<32> reversed;
+                icrc.apply(headers, reversed);
+                headers.icrc.reversed = reversed;
             }
+            bit<16> sum;
+            udp_sum.apply(headers, sum);
+            headers.udp.checksum = sum == 0 ? 16w0xFFFF : sum;
         }
     }
 }

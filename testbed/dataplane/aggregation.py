@@ -20,7 +20,7 @@ LEAF_STATE = (*STATE, "answers")  # and one that passes its sums on
 SLOT_COUNTERS = ("completed", "answered_again", "ignored", "asked_again", "came_twice", "abandoned")
 JOB_COUNTERS = ("completed", "collided", "flushed", "taken_over", "ignored", "congested")  # of a best-effort job
 REFUSED = "refused"
-REASONS = ("malformed", "job", "worker", "slot", "values")  # as aggregation.p4 numbers them
+REASONS = ("malformed", "job", "worker", "slot", "values", "damaged")  # as aggregation.p4 numbers them
 _REASON_BITS = 3
 _HALF_BITS = 32  # of a register with both versions: version 1 is the upper half
 

@@ -102,7 +102,8 @@ class Books:
         """The sums of the measured part; `measured`: by job."""
         plan, programs = self._plan, self._network.switch_counters()
         tally = Tally(links=self._link_rows(), switches=self._rows_or_loss(programs))
-        tally.unmodelled_drops = self._drops_elsewhere(tally.links)
+        lost = self._lost_at_hosts()
+        tally.unmodelled_drops = self._drops_elsewhere(tally.links, lost)
         dropped = [row.dropped for row in self._flows(tally.switches)]
         missed = sum(row.dropped for row in self._flows(tally.switches) if row.name == MISS)
         if missed:
@@ -110,14 +111,20 @@ class Books:
         # Native switches tell each job's own drops; Open vSwitch does not tell whose packets it dropped.
         unreachable = 0 if plan.spec.traffic or programs or len(plan.jobs) > 1 else sum(dropped) - missed
         tally.jobs = {
-            job.name: self._of_job(number, job, measured[job.name], unreachable) for number, job in enumerate(plan.jobs)
+            job.name: self._of_job(number, job, measured[job.name], unreachable, lost)
+            for number, job in enumerate(plan.jobs)
         }
         return tally
 
-    def _of_job(self, number: int, job: JobPlan, measured: Measured, unreachable: int) -> JobTally:
+    def _of_job(
+        self, number: int, job: JobPlan, measured: Measured, unreachable: int, lost: Mapping[str, int]
+    ) -> JobTally:
         before, after = self._jobs[job.name], self._counters_of(number)
         links = link_rows(self._plan, before.links, after.links, self._peaks)
         ranks, at_hosts = risen(measured.before, measured.after), self._counted_at_hosts(job)
+        if _checked_by_kernel(job):
+            corrupt = sum(lost.get(f"{host}: {CHECKSUM_WRONG}", 0) for host in job.hosts)
+            ranks = {**ranks, "corrupt_packets": ranks.get("corrupt_packets", 0) + corrupt}
         return JobTally(
             packet_totals(
                 self._plan,
@@ -151,7 +158,7 @@ class Books:
                 () if programs else self._flows(tally.switches),
                 self._programs,
                 programs,
-                self._drops_elsewhere(tally.links),
+                self._drops_elsewhere(tally.links, self._lost_at_hosts()),
             ),
             describe_pauses(self._plan, self._network.pauses()),
             *self._network.waiting(),
@@ -170,23 +177,30 @@ class Books:
             if row.kind == "flow"
         ]
 
-    def _drops_elsewhere(self, links: Iterable[LinkRow]) -> dict[str, int]:
-        """Place -> packets lost outside all queues that nothing explains."""
+    def _lost_at_hosts(self) -> dict[str, int]:
+        """Place -> packets lost outside all queues since the books were opened."""
+        return {where: n - self._drops.get(where, 0) for where, n in self._network.host_drops().items()}
+
+    def _drops_elsewhere(self, links: Iterable[LinkRow], lost: Mapping[str, int]) -> dict[str, int]:
+        """Those of `lost` that nothing explains."""
         links = tuple(links)
-        drops = {where: n - self._drops.get(where, 0) for where, n in self._network.host_drops().items()}
-        return {where: n for where, n in drops.items() if n and not self._expected(where, n, links)}
+        return {where: n for where, n in lost.items() if n and not self._expected(where, n, links)}
 
     def _counted_at_hosts(self, job: JobPlan) -> bool:
         """Whether hosts' own links count the job's packets, because ranks cannot, or some of them are dead."""
         command = job.spec.workload is not None and job.spec.workload.kind == "command"
         dead = not self._conductor.planned_deaths.isdisjoint(job.numbers)
         served = job.aggregation is not None and job.aggregation.server is not None
-        return command or served or job.spec.transport.kind == "tcp" or dead
+        mixed = _checked_by_kernel(job) and bool(
+            self._plan.spec.traffic
+        )  # whose damaged packets kernels throw away too
+        return command or served or job.spec.transport.kind == "tcp" or dead or mixed
 
     def _expected(self, where: str, count: int, links: Iterable[LinkRow]) -> bool:
         """Whether a loss is one that the spec asks for, or that the packets' balance holds already."""
-        if CHECKSUM_WRONG in where:  # of background traffic: the job's corrupted packets have no UDP checksum
-            return any(row.corrupted > row.job_corrupted for row in links)
+        if CHECKSUM_WRONG in where:  # of background traffic: a job's corrupted packets have none, but for sums
+            sums = any(_checked_by_kernel(job) for job in self._plan.jobs)
+            return any(row.corrupted > (0 if sums else row.job_corrupted) for row in links)
         if PORT_WITHOUT_LISTENER not in where:
             return False
         host = where.partition(":")[0]
@@ -212,6 +226,11 @@ class Books:
         if controller is None:
             return ()
         return _sorted(SwitchRow(**row) for row in ask(controller, {"op": "counters"}, _COUNTERS_LIMIT_S)["rows"])
+
+
+def _checked_by_kernel(job: JobPlan) -> bool:
+    """Whether the UDP checksum is all that a job's packets have, so that kernels throw away what is damaged."""
+    return job.aggregation is not None and job.spec.transport.parameters.get("framing", "udp") == "udp"
 
 
 def _sorted(rows: Iterable[SwitchRow]) -> tuple[SwitchRow, ...]:

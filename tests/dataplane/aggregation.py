@@ -117,12 +117,21 @@ def frame(header: Header, values: Values, *, source: int, target: int, ttl: int 
     if in_roce:
         crc = roce.icrc(ip + udp, payload[:-4])
         payload = payload[:-4] + struct.pack("<I", crc)
+    udp = udp[:6] + struct.pack(">H", 0xFFFF - udp_sum(ip, udp + payload) or 0xFFFF)  # as hosts' kernels do
     return struct.pack(">6s6sH", mac(target).to_bytes(6), mac(source).to_bytes(6), 0x0800) + ip + udp + payload
 
 
+def udp_sum(ip: bytes, datagram: bytes) -> int:
+    """RFC 768 and 1071: of what is intact 0xFFFF."""
+    words = np.frombuffer(ip[12:20] + struct.pack(">HH", 17, len(datagram)) + datagram, ">u2")
+    total = int(words.sum(dtype=np.int64))
+    return (total - 1) % 0xFFFF + 1 if total else 0
+
+
 def unframed(data: bytes) -> tuple[Header, Values]:
-    """Header and values of a frame, whose ICRC is right if it has one."""
+    """Header and values of a frame, whose UDP checksum is right, and its ICRC if it has one."""
     payload = memoryview(data)[42:]
+    assert udp_sum(data[14:34], data[34:]) == 0xFFFF
     if int.from_bytes(data[36:38]) == roce.UDP_PORT:
         assert roce.icrc(data[14:42], payload[:-4]).to_bytes(4, "little") == payload[-4:]
         payload = aggregation.without_bth(payload[:-4])

@@ -245,7 +245,6 @@ def test_what_harms_sums_is_noted() -> None:
     programs = {"aggregate_tree": Facts(takes_routes=True, hashes=True, sets_priority=False, sums=TREE)}
     assert notes(planned(**keys), programs) == []
     assert notes(planned(**keys, links=[{"corrupt": "1%"}], faults=[fault]), programs) == [
-        "switches that add up check no payload: with `corrupt` sums are wrong, and a job may wait for ever",
         "sums go by leaf1>spine0, which a fault cuts: their way does not change, and they wait",
     ]
 

@@ -183,3 +183,19 @@ def test_jobs_share_switches(tmp_path: Path) -> None:
     assert [job["algorithm"] for job in result["jobs"].values()] == ["in-network", "in-network", "ring"]
     sums = {(row["switch"], row["name"][0]) for row in run.table("switches.csv") if row["kind"] == "slot"}
     assert sums == {("spine0", "a"), ("spine1", "b")}, "the second job has the other spine"
+
+
+@pytest.mark.parametrize("framing", ["udp", "roce"])
+def test_what_links_damage_is_not_added_up(framing: str, tmp_path: Path) -> None:
+    """Switches refuse contributions, by their UDP checksum or ICRC; results are thrown away by kernels, or by ranks."""
+    changes = {
+        "links": [{**LINKS[0], "corrupt": "1%"}],
+        "transport": {"framing": framing},
+        "workload": {"dtype": "int32", "size": "128KiB"},
+    }
+    with Run(tmp_path, **runs.merged(SUMS, changes)) as run:
+        result = measured(run)
+    assert (result["wrong"], runs.balance(result)) == (0, 0)
+    assert result["packets"]["dropped_corrupt"] > 0
+    refused = [row for row in run.table("switches.csv") if (row["kind"], row["name"]) == ("refused", "job: damaged")]
+    assert sum(int(row["packets"]) for row in refused) > 0

@@ -8,6 +8,7 @@ from testbed.dataplane.native.layout import Layout, pattern
 from testbed.dataplane.native.numbers import modular
 from testbed.dataplane.native.wire import Piece, load_bits, runs, store_lines
 
+_WIDE_BITS = 128  # of numbers of which there may be many: each is added at once
 ALGORITHMS = {
     "crc16": "hash_crc16",
     "crc16_custom": "hash_crc16",
@@ -85,13 +86,20 @@ def calculation(layout: Layout, name: str, algorithm: str, inputs: Sequence[Term
 def _sum(groups: Sequence[_Group], with_payload: bool) -> list[str]:
     """The ones' complement sum straight from the fields, each with the weight of its place in a 16-bit word."""
     lines = [f"    uint64_t sum = {'hash_sum16(payload, rest)' if with_payload else '0'};"]
+    total = "sum"
+    if any(piece.bits == _WIDE_BITS for group in groups for piece in group.pieces):
+        lines.append("    struct hash_wide_sum wide = {0};")
+        total = "sum + hash_total128(&wide)"
     for group in groups:
         end, added = 0, []
         for piece in _words(group.pieces):
             end += piece.bits
-            added += [f"sum += {addend};" for addend in _addends(piece, -end % 16)]
+            if piece.bits == _WIDE_BITS and end % 16 == 0:
+                added.append(f"hash_add128(&wide, {piece.code});")
+            else:
+                added += [f"sum += {addend};" for addend in _addends(piece, -end % 16)]
         lines += group.where_there(added)
-    return [*lines, "    return hash_csum16(sum);"]
+    return [*lines, f"    return hash_csum16({total});"]
 
 
 def _crc32(groups: Sequence[_Group]) -> list[str]:

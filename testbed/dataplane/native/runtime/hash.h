@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 uint64_t hash_crc16(const uint8_t *data, size_t length);  /* CRC-16/ARC */
 uint64_t hash_crc32(const uint8_t *data, size_t length);  /* IEEE 802.3 */
@@ -42,6 +43,25 @@ static inline uint32_t crc32_add(uint32_t crc, uint64_t value, unsigned bytes)
         result ^= crc32_after[0][value & 0xff];
     }
     return result;
+}
+
+/* A sum of many 128-bit numbers, as sums of their 32-bit quarters. */
+typedef uint64_t hash_halves __attribute__((vector_size(16)));
+struct hash_wide_sum {
+    hash_halves even, odd;
+};
+
+static inline void hash_add128(struct hash_wide_sum *sum, unsigned __int128 value)
+{
+    hash_halves halves;
+    memcpy(&halves, &value, sizeof halves);
+    sum->even += halves & UINT32_MAX;
+    sum->odd += halves >> 32;
+}
+
+static inline uint64_t hash_total128(const struct hash_wide_sum *sum)
+{
+    return sum->even[0] + sum->even[1] + sum->odd[0] + sum->odd[1];
 }
 
 /* The complement of a sum of numbers whose low bit has a weight of 2^(16 n). */

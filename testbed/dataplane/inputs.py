@@ -31,7 +31,8 @@ def unchanged(files: Iterable[tuple[str, bytes]], absent: Iterable[str]) -> bool
 
 def _now(path: str) -> bytes | None:
     try:
-        return _digest(Path(path).read_bytes())
+        file = Path(path)
+        return _digest(file.read_bytes()) if file.is_file() else None  # a device may have no end
     except OSError:
         return None
 

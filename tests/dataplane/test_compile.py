@@ -15,6 +15,7 @@ from testbed.dataplane.compile import Compiled, compile_p4
 from testbed.dataplane.diagnostics import P4Errors
 from testbed.dataplane.native.build import build_text
 from testbed.dataplane.programs import facts_of
+from testbed.errors import UsageError
 from testbed.resources import shared_folder
 from tests.dataplane.programs import program
 
@@ -78,6 +79,16 @@ def test_a_file_that_comes_before_another_is_seen(tmp_path: Path, monkeypatch: p
     assert _plain(compile_p4(path, include_dirs=[last, first])) == seen[0]
     _forbid(monkeypatch)
     assert _plain(compile_p4(path, include_dirs=[first, last])) == seen[1]
+
+
+def test_a_file_that_becomes_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "program.p4"
+    path.write_text(program())
+    compile_p4(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(UsageError, match="is no regular file"):
+        compile_p4(path)
 
 
 def test_a_file_that_changes_meanwhile_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

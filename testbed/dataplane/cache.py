@@ -19,6 +19,7 @@ from pathlib import Path
 from testbed.errors import UsageError
 
 MOST_BYTES = 256 << 20
+_SMALL_BYTES = 256  # nobody looks at the whole for the sake of such a file: others come with it
 _SEAL_BYTES = hashlib.sha256().digest_size
 _IMPORTED_NS = time.time_ns()
 _MADE_BY = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "wire"))  # all that the compiler imports
@@ -87,7 +88,8 @@ def keep(name: str, content: bytes) -> Path:
         made = work / name
         made.write_bytes(content + hashlib.sha256(content).digest())
         made.replace(target)
-    _prune()
+    if len(content) > _SMALL_BYTES:
+        _prune()
     return target
 
 
@@ -120,20 +122,25 @@ def _prune() -> None:
     import shutil
 
     used_s: dict[str, float] = defaultdict(float)  # by name without ending, as what belongs together stays so
-    sizes: dict[str, list[tuple[Path, int]]] = defaultdict(list)
-    for path in cache_folder().iterdir():
-        with suppress(OSError):
-            status = path.stat()
-            if not path.name.startswith(_WORK):
-                used_s[path.stem] = max(used_s[path.stem], status.st_mtime)
-                sizes[path.stem].append((path, status.st_size))
-            elif time.time() - status.st_mtime > _ABANDONED_S:
-                shutil.rmtree(path, ignore_errors=True)
-    left = sum(size for files in sizes.values() for _, size in files)
+    sizes: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    left = 0
+    with os.scandir(cache_folder()) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                status = entry.stat()
+                if not entry.name.startswith(_WORK):
+                    stem = entry.name.rpartition(".")[0]
+                    used_s[stem] = max(used_s[stem], status.st_mtime)
+                    sizes[stem].append((entry.path, status.st_size))
+                    left += status.st_size
+                elif time.time() - status.st_mtime > _ABANDONED_S:
+                    shutil.rmtree(entry.path, ignore_errors=True)
+    if left <= MOST_BYTES:
+        return
     for stem in sorted(sizes, key=lambda stem: used_s[stem]):
-        if left <= MOST_BYTES:
-            return
         for path, size in sizes[stem]:
             with suppress(OSError):
-                path.unlink()
+                os.unlink(path)  # noqa: PTH108 - of thousands
             left -= size
+        if left <= MOST_BYTES:
+            return

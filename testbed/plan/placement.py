@@ -31,7 +31,8 @@ def place_jobs(workers: Mapping[str, WorkersSpec | None], graph: Graph, seeds: M
     placed: dict[str, Hosts] = {}
     for job, each in workers.items():
         placed[job] = _place(each, graph, free, seeds[job], taken(placed)) if each else ()
-        free = [host for host in free if host not in placed[job]]
+        used = set(placed[job])
+        free = [host for host in free if host not in used]
     return placed
 
 

@@ -19,7 +19,9 @@ def apply_links(graph: Graph, entries: Iterable[LinkSpec]) -> Graph:
         made: dict[LinkParameters, LinkParameters] = {}
         for index in select(graph, entry.select):
             before = parameters[index]
-            parameters[index] = made.setdefault(before, replace(before, **keys))
+            if before not in made:
+                made[before] = replace(before, **keys)
+            parameters[index] = made[before]
     return graph.with_parameters(parameters)
 
 

@@ -74,10 +74,10 @@ def test_agrees_with_packets_when_ranks_are_late(tmp_path: Path) -> None:
 def test_a_link_that_is_slow_for_a_while(tmp_path: Path) -> None:
     faults = [{"kind": "link-set", "select": "h3", "at": "500us", "for": "1ms", "rate": "2Gbps"}]
     work = {**WORK, "algorithm": "ring"}
-    found, packets = both(tmp_path, **STAR8, faults=faults, workload=work)
-    assert found == pytest.approx(packets, rel=0.05)
+    slow = messages(tmp_path / "slow", **STAR8, faults=faults, workload=work).cct_ns[0]
     plain = messages(tmp_path / "plain", **STAR8, workload=work).cct_ns[0]
-    assert found > 1.3 * plain
+    # In that millisecond a fifth as much gets through, and all wait for it: four fifths of it are lost, but for delays.
+    assert slow - plain == pytest.approx(800_000, rel=0.05)
 
 
 def test_a_cable_that_is_down_is_gone_around(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_cable_that_is_down_is_gone_around(tmp_path: Path) -> None:
     faults = [{"kind": "link-down", "select": "e0_0-a0_0", "at": "100us"}]
     run = messages(tmp_path, **FAT_TREE, faults=faults, workload={**WORK, "algorithm": "halving-doubling"})
     assert run.error is None
-    assert [(event["fault"], event["where"]) for event in run.events if event["event"] == "fault"] == [
+    assert [(event["fault"], event["where"]) for event in run.events if "fault" in event] == [
         ("link-down", ["e0_0-a0_0"])
     ]
 

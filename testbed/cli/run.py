@@ -42,6 +42,7 @@ def register(app: typer.Typer) -> None:
         experiment = read_experiment(spec, overrides, engine)
         simulated = None if check is None else _reference(spec, overrides, experiment, check, out)
         with _Progress(quiet=as_json or logging.getLogger("testbed").level >= logging.ERROR) as progress:
+            _compile_first(experiment, progress)
             machine = _measured(progress) if emulates(experiment) else DEFAULT_CAPABILITIES
             outcome = run_experiment(experiment, machine, out, progress, strict=strict)
             beside = _run_beside(simulated, outcome, machine, progress)
@@ -55,6 +56,13 @@ def register(app: typer.Typer) -> None:
             if ended.error is not None:
                 _tell(ended.error)
         return outcome.exit_status
+
+
+def _compile_first(experiment: "Experiment", progress: "_Progress") -> None:
+    if any(point.spec.engine == "simulation" for point in experiment.points):
+        from testbed.cli._compiled import compile_first
+
+        compile_first(experiment, progress.stage)
 
 
 def _measured(progress: "_Progress") -> "Capabilities":

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
+from testbed import compiled
 from testbed.emulation.commands import environment, path_of
 
 _TUN = "/dev/net/tun"
@@ -62,6 +63,13 @@ def look() -> list[Fact]:
         ),
         _tool("tshark", "tshark", "captures cannot be cross-checked"),
         _tool("iperf3", "iperf3", "no comparison in `make bench`"),
+        Fact(
+            "compiled endpoints",
+            compiled.ready(),
+            "yes" if compiled.ready() else "no",
+            "endpoints run interpreted, in large simulations some three times as slow, until one compiles them",
+            f"{sys.executable} -m testbed.compiled",
+        ),
         Fact(
             "C compiler",
             compiler() is not None,

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from testbed import __version__
+from testbed import __version__, compiled
 
 VARIABLES = ("LANG", "LC_ALL", "TZ", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 PACKAGES = ("mininet", "numpy", "os-ken", "pydantic", "PyYAML", "scikit-learn")
@@ -31,6 +31,7 @@ def describe_environment(variables: Mapping[str, str]) -> dict[str, Any]:
     memory = _field(Path("/proc/meminfo"), "MemTotal")
     return {
         "testbed": __version__,
+        "compiled_endpoints": compiled.running(),
         "git_revision": _git_revision(Path(__file__).parent),
         "command": sys.argv,
         "machine": {

@@ -126,7 +126,7 @@ _WITH_RETH = frozenset((WRITE_FIRST, WRITE_ONLY, WRITE_ONLY_IMMEDIATE))
 # For `testbed.netcore`: by opcode, the bytes of the header (0: unknown), bit 7 where it begins a run, and bit 6 where
 # more packets of its message follow.
 _RUN_BITS = {Position.FIRST: 0xC0, Position.MIDDLE: 0x40, Position.LAST: 0x00}
-OPCODES = bytes(
+OPCODES: bytes = bytes(
     operation.header_bytes | (_RUN_BITS.get(operation.position, 0x80) if operation.position else 0x80)
     if (operation := OPERATIONS.get(opcode))
     else 0

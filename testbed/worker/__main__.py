@@ -11,6 +11,10 @@ from pathlib import Path
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt ends it, and its ranks, without a word
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: each rank's own threads would take others' cores
 
+from testbed import compiled
+
+compiled.install()
+
 from testbed.errors import TestbedError
 from testbed.plan.serial import from_json
 from testbed.worker.clock import ModelClock

@@ -1,0 +1,58 @@
+"""Before a large simulation: have the endpoints compiled, once, and begin anew with what was compiled."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from testbed import compiled
+from testbed.compiled.build import build, lacks
+from testbed.errors import TestbedError
+from testbed.plan.predict import schedule_of
+from testbed.spec.model import Spec
+from testbed.spec.reader import Experiment
+
+FEWEST_MESSAGES = 200_000  # in less, compiling would take longer than it saves
+_BEGAN_ANEW = "again"  # of TESTBED_COMPILED
+_COMMANDS = ("testbed", "__main__.py")
+
+
+def compile_first(experiment: Experiment, tell: Callable[[str], None]) -> None:
+    """Returns where it does not pay or cannot be; else this process is exchanged for one that runs the same command."""
+    state = os.environ.get("TESTBED_COMPILED")
+    if compiled.running() or not compiled.wanted() or state == _BEGAN_ANEW or Path(sys.argv[0]).name not in _COMMANDS:
+        return
+    if not large(point.spec for point in experiment.points):
+        return
+    if (lack := lacks()) is not None:
+        tell(f"the endpoints run interpreted, some three times as slow: this machine has no {lack}")
+        return
+    tell("compiling the endpoints, once: about a minute")
+    try:
+        build()
+    except TestbedError as error:
+        tell(f"the endpoints run interpreted: {error.message}")
+        return
+    os.environ["TESTBED_COMPILED"] = _BEGAN_ANEW
+    os.execv(sys.executable, [sys.executable, "-m", "testbed", *sys.argv[1:]])
+
+
+def large(specs: Iterable[Spec]) -> bool:
+    """Whether their ranks exchange so many messages, packet by packet in simulation, that compiling pays."""
+    left = FEWEST_MESSAGES
+    for spec in specs:
+        left -= _messages(spec)
+        if left <= 0:
+            return True
+    return False
+
+
+def _messages(spec: Spec) -> int:
+    if spec.engine != "simulation" or spec.fidelity == "message":
+        return 0
+    total = 0
+    for job in spec.all_jobs.values():
+        schedule = schedule_of(job)
+        if schedule is not None and job.workload is not None:
+            total += len(schedule.transfers) * (job.workload.warmup + job.workload.iterations)
+    return total

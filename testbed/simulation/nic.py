@@ -167,7 +167,7 @@ class _SimulatedNic(Generic[_Any]):
                     hint="deadline() must move on once transmit() and on_deadline() were called",
                 )
             if wake_ns is None or wake_ns >= self._free_ns:
-                self._core.alarm(self._socket, now, free=True)
+                self._core.alarm(self._socket, self._free_ns, free=True)
                 return
             due_ns = wake_ns
         elif wake_ns is not None and wake_ns < due_ns:

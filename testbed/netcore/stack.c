@@ -1,5 +1,6 @@
 #include "stack.h"
 
+#include "clock.h"
 #include "fabric.h"
 
 #include <stdlib.h>
@@ -119,11 +120,10 @@ bool stack_receive(struct stack *stack, struct packet *packet)
     return true;
 }
 
-/* Account for a packet that the NIC gets at `at_ns`, as its link will. */
-static void account(struct stack *stack, const struct packet *packet, int64_t at_ns)
+/* Account for what the NIC gets, or has from before, at `at_ns`, as its link will. */
+static void account(struct stack *stack, uint64_t wire_bytes, int64_t at_ns)
 {
-    uint64_t rate_bps = stack->port->out->parameters.rate_bps;
-    uint64_t scaled = (packet->length + (uint64_t)WIRE_OVERHEAD_BYTES) * 8 * 1000000000;
+    uint64_t rate_bps = stack->port->out->parameters.rate_bps, scaled = wire_bytes * 8 * NS_PER_S;
     if (at_ns > stack->nic_ns) {
         stack->nic_ns = at_ns;
         stack->nic_remainder = 0;
@@ -133,17 +133,30 @@ static void account(struct stack *stack, const struct packet *packet, int64_t at
     stack->nic_remainder %= rate_bps;
 }
 
+/* On the wire, of what waits in the NIC: nothing, where the sender asks whether it is free. */
+static uint64_t waiting_bytes(const struct egress *egress)
+{
+    uint64_t bytes = 0;
+    for (unsigned left = egress->backlog; left; left &= left - 1) {
+        const struct packet *packet = egress->queues[__builtin_ctz(left)].packets.first;
+        for (; packet; packet = packet->next)
+            bytes += packet->length + (uint64_t)WIRE_OVERHEAD_BYTES;
+    }
+    return bytes;
+}
+
 void stack_send(struct stack *stack, struct packet_list packets, int64_t now_ns)
 {
     const struct link *link = stack->port->out;
-    if (!stack->sending && !stack->port->egress.backlog) { /* it is known for sure */
+    if (!stack->sending) { /* what it has is in the link: its rate may have changed since, or a pause be over */
         stack->nic_ns = link->free_ns;
         stack->nic_remainder = link->remainder;
+        account(stack, waiting_bytes(&stack->port->egress), now_ns);
     }
     for (struct packet *packet; (packet = packet_take(&packets));) {
         packet->link = NULL;
         bool waits = serve(stack, packet, now_ns);
-        account(stack, packet, waits ? packet->due_ns : now_ns);
+        account(stack, packet->length + (uint64_t)WIRE_OVERHEAD_BYTES, waits ? packet->due_ns : now_ns);
         stack->sending += waits;
         if (!waits)
             fabric_emit(stack->port, packet, now_ns);

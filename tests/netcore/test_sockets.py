@@ -81,6 +81,18 @@ def test_the_nic_tells_when_it_will_be_free(row: Row) -> None:
     assert row.turns[0] == [math.floor(wire_ns(0))]
 
 
+@pytest.mark.parametrize("rate_bps", [RATE_BPS // 4, RATE_BPS * 2])
+def test_the_nic_tells_anew_when_its_rate_has_changed(row: Row, rate_bps: int) -> None:
+    """Of six packets one is being serialised when the rate changes; the other five and one more are at the new one."""
+    row.send(0, 1, message(6), data(6), SEGMENT)
+    told: list[int] = []
+    row.fabric.call_at(100, lambda _: row.set_link(row.into[0], rate_bps=rate_bps))
+    row.fabric.call_at(200, lambda _: told.append(row.send(0, 1, message(1, 6), data(1), SEGMENT)))
+    row.fabric.alarm(row.sockets[0], 200, free=True)
+    row.settle()
+    assert told == row.turns[0] == [math.floor(wire_ns(SEGMENT)) + math.floor(6 * wire_ns(SEGMENT, rate_bps=rate_bps))]
+
+
 def test_what_is_at_the_same_instant_keeps_its_order(loaded: Loaded) -> None:
     """Three hosts send at once to a fourth: the packets, of one size, queue in the order in which they were sent."""
     row = Row(loaded, (0, 0, 0, 0))

@@ -182,7 +182,10 @@ static inline struct packet *show_headers(struct p4_switch *of, struct packet *p
     if (!(packet->flags & PACKET_SPLIT))
         return packet;
     uint32_t ipv4_bytes = packet->here > ETHERNET_BYTES ? (packet->frame[ETHERNET_BYTES] & 15u) * 4 : IPV4_MAX_BYTES;
-    struct packet *shown = split_fill(of->pool, packet, ETHERNET_BYTES + ipv4_bytes + TCP_BYTES);
+    uint32_t bytes = ETHERNET_BYTES + ipv4_bytes + TCP_BYTES;
+    if (packet->here >= bytes)
+        return packet;
+    struct packet *shown = split_fill(of->pool, packet, bytes);
     if (!shown) {
         COUNT(of, packet, dropped_memory, 1);
         packet_free(of->pool, packet);

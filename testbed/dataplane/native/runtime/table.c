@@ -20,18 +20,21 @@ static int set_call(const struct table *table, struct entry *entry, const struct
     return P4_OK;
 }
 
-/* Forget what was looked up. What belongs in no other place than the first is in all of those, and the other way round. */
-static void forget_recent(struct table *table)
+/* Entries came or went: look up again what was looked up last. */
+static void renew_recent(struct table *table)
 {
-    for (unsigned i = 0; i < 1 << RECENT_BITS; i++)
-        table->recent[i] = (struct recent){i ? 0 : UINT64_C(1) << 63, 0};
+    const struct table_type *type = table->type;
+    const uint64_t *key = &table->recent.key;
+    if (type->key_words == 1 && type->kind == TABLE_LPM)
+        table->recent.entry = trie_find(table, key, type->key_bits);
+    else if (type->key_words == 1 && type->kind == TABLE_EXACT)
+        table->recent.entry = exact_find(table, key, 1, type->data_words);
 }
 
 int table_init(struct table *table, const struct table_type *type)
 {
     *table = (struct table){.type = type, .default_action = NO_ACTION, .trie_stride = TRIE_STRIDE(type->key_bits)};
     table->entry_words = type->data_words + type->key_words * (type->ranged ? 2u : 1u);
-    forget_recent(table);
     if (!(table->default_data = calloc(type->data_words + 1u, sizeof(uint64_t))))
         return P4_NO_MEMORY;
     int status = type->initial ? table_set_default(table, NULL) : P4_OK;
@@ -194,7 +197,7 @@ int table_insert(struct table *table, const struct p4_match *match, const struct
     entry->used = true;
     table->serial++;
     table->count++;
-    forget_recent(table);
+    renew_recent(table);
     return P4_OK;
 }
 
@@ -217,6 +220,6 @@ int table_remove(struct table *table, uint32_t handle)
         trie_remove(table, handle);
     entry_release(table, handle);
     table->count--;
-    forget_recent(table);
+    renew_recent(table);
     return P4_OK;
 }

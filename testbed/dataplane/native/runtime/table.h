@@ -92,13 +92,12 @@ struct trie_slot {
     uint32_t entry; /* + 1 */
 };
 
-/* A key of one word that was looked up, and what was found: packets of few flows come in a row. */
+/* A key of one word, and what there is for it. It is the one that was looked up last: packets of a flow come in a row, and
+ * while the processor guesses that it is this one again, nothing that follows waits for the key or for the search. */
 struct recent {
     uint64_t key;
     uint32_t entry; /* + 1; 0: none */
 };
-
-#define RECENT_BITS 4
 
 struct table {
     const struct table_type *type;
@@ -117,7 +116,7 @@ struct table {
     unsigned trie_stride;
     uint32_t default_action;
     uint64_t *default_data;
-    struct recent recent[1 << RECENT_BITS]; /* each in the place of its hash; forgotten when entries come or go */
+    struct recent recent;
 };
 
 struct member {
@@ -249,20 +248,14 @@ static inline struct entry *table_found(const struct table *table, uint32_t foun
     return found ? entry_at(table, found - 1, words) : NULL;
 }
 
-static inline unsigned recent_place(uint64_t key)
-{
-    return (unsigned)(key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - RECENT_BITS));
-}
-
 /* The three look-ups; `words` and `data_words` are constants of the table that the compiler folds. */
 static inline struct entry *table_exact(struct table *table, const uint64_t *key, unsigned words, unsigned data_words)
 {
     if (words != 1)
         return table_found(table, exact_find(table, key, words, data_words), data_words + words);
-    struct recent *recent = &table->recent[recent_place(*key)];
-    if (recent->key != *key)
-        *recent = (struct recent){*key, exact_find(table, key, words, data_words)};
-    return table_found(table, recent->entry, data_words + words);
+    if (table->recent.key != *key)
+        table->recent = (struct recent){*key, exact_find(table, key, words, data_words)};
+    return table_found(table, table->recent.entry, data_words + words);
 }
 
 static inline struct entry *table_lpm(struct table *table, const uint64_t *key, unsigned bits, unsigned data_words)
@@ -270,10 +263,9 @@ static inline struct entry *table_lpm(struct table *table, const uint64_t *key, 
     unsigned words = (bits + 63) / 64;
     if (words != 1)
         return table_found(table, trie_find(table, key, bits), data_words + words);
-    struct recent *recent = &table->recent[recent_place(*key)];
-    if (recent->key != *key)
-        *recent = (struct recent){*key, trie_find(table, key, bits)};
-    return table_found(table, recent->entry, data_words + words);
+    if (table->recent.key != *key)
+        table->recent = (struct recent){*key, trie_find(table, key, bits)};
+    return table_found(table, table->recent.entry, data_words + words);
 }
 
 /* A member's action, and its data; NO_ACTION: there is none. */

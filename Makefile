@@ -1,7 +1,7 @@
 # The two commands: `make run` and `make test`. Both do all the set-up, once; neither starts a service.
 PYTHON ?= python3
 BIN := .venv/bin
-NATIVE := setup.py $(wildcard testbed/netcore/*.[ch]) $(addprefix testbed/dataplane/native/runtime/,abi.h crc32.h)
+NATIVE := setup.py $(wildcard testbed/netcore/*.[ch] testbed/netcore/sharing/*.[ch]) $(addprefix testbed/dataplane/native/runtime/,abi.h crc32.h)
 SIMULATION_PACKAGES := gcc libc6-dev python3-venv python3-dev
 RUN_PACKAGES := mininet openvswitch-switch iproute2 iputils-ping $(SIMULATION_PACKAGES)
 ENGINE := $(if $(filter 0,$(shell id -u)),run,simulation)

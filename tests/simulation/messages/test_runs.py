@@ -30,6 +30,7 @@ def both(folder: Path, **keys: Any) -> tuple[int, int]:
     return found.cct_ns[0], packets.cct_ns[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("collective", "algorithm", "within"),
     [
@@ -46,6 +47,7 @@ def test_agrees_with_packets_without_collisions(collective: str, algorithm: str,
     assert found == pytest.approx(packets, rel=within)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_agrees_with_packets_where_flows_collide(seed: int, tmp_path: Path) -> None:
     """Halving-doubling over ECMP: the same flows meet on the same links, which doubles the time or more."""
@@ -54,12 +56,14 @@ def test_agrees_with_packets_where_flows_collide(seed: int, tmp_path: Path) -> N
     assert found == pytest.approx(packets, rel=0.10)
 
 
+@pytest.mark.slow
 def test_agrees_with_packets_on_an_incast(tmp_path: Path) -> None:
     work = {**WORK, "algorithm": "parameter-server"}
     found, packets = both(tmp_path, **STAR8, workload=work)
     assert found == pytest.approx(packets, rel=0.02)
 
 
+@pytest.mark.slow
 def test_agrees_with_packets_when_ranks_are_late(tmp_path: Path) -> None:
     """Stalls, drawn from the seed as with packets, and a slow worker."""
     faults = [

@@ -2,8 +2,8 @@
 //
 // At the root of a job's tree a switch does what aggregate.p4 does; below it a switch sends its children's sums up as one
 // contribution, and copies the result that comes down to its children. It keeps the result in place of its own sums, so that
-// it answers itself a child that asks again after that; before, it sends its sums up again. A parent sees a switch as it
-// sees a worker. Contributions go to the root's address all the way up, by `routes`.
+// it answers itself a child that asks again after that; before, all ask, and when its first child does it sends its sums up
+// again. A parent sees a switch as it sees a worker. Contributions go to the root's address all the way up, by `routes`.
 //
 // Besides `routes`, `members` and `salts` (see l3_ecmp.p4) a controller fills
 //   jobs      the root's address -> aggregate_root(number, children, first_slot, slots, values, group): see aggregate.p4, or
@@ -103,7 +103,9 @@ control SwitchIngress(inout headers_t headers, inout metadata_t meta, inout stan
                     contribution.apply(headers, job, slot, outcome);
                     answers.read(answered, (bit<32>)(slot ++ headers.aggregation.version));
                     bool is_final = is_root || answered == headers.aggregation.chunk + 1;
-                    if (outcome != COMPLETES && outcome != AGAIN) {
+                    // All children lack the result: all ask again, and what the first one asks is enough.
+                    bool is_echo = outcome == AGAIN && !is_final && headers.aggregation.worker != 0;
+                    if ((outcome != COMPLETES && outcome != AGAIN) || is_echo) {
                         mark_to_drop(standard_metadata);
                     } else if (is_final) {
                         answer.apply(headers, meta, slot, all_children, outcome, standard_metadata);

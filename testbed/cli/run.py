@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
         as_json: Annotated[bool, typer.Option("--json", help="Print result.json instead of the table.")] = False,
         strict: Annotated[bool, typer.Option(help="An expectation that cannot be decided counts as refuted.")] = False,
         check: Annotated[str | None, typer.Option(help="simulation: run it there too, and tell the gap.")] = None,
+        trace_events: Annotated[bool, typer.Option(help="Simulation: write trace.json, for Perfetto.")] = False,
     ) -> int:
         """Run an experiment and print what it measured."""
         from testbed.plan import DEFAULT_CAPABILITIES
@@ -40,11 +41,13 @@ def register(app: typer.Typer) -> None:
 
         overrides = [*(settings or []), *([f"capture.select={json.dumps(capture)}"] if capture else [])]
         experiment = read_experiment(spec, overrides, engine)
+        if trace_events:
+            _check_traced(experiment)
         simulated = None if check is None else _reference(spec, overrides, experiment, check, out)
         with _Progress(quiet=as_json or logging.getLogger("testbed").level >= logging.ERROR) as progress:
             _compile_first(experiment, progress)
             machine = _measured(progress) if emulates(experiment) else DEFAULT_CAPABILITIES
-            outcome = run_experiment(experiment, machine, out, progress, strict=strict)
+            outcome = run_experiment(experiment, machine, out, progress, strict=strict, trace=trace_events)
             beside = _run_beside(simulated, outcome, machine, progress)
         if as_json:
             print(json.dumps([result.to_data() for result in outcome.results], indent=1))
@@ -63,6 +66,16 @@ def _compile_first(experiment: "Experiment", progress: "_Progress") -> None:
         from testbed.cli._compiled import compile_first
 
         compile_first(experiment, progress.stage)
+
+
+def _check_traced(experiment: "Experiment") -> None:
+    """Raises UsageError where there would be no timeline."""
+    from testbed.errors import UsageError
+
+    if any(point.spec.engine != "simulation" or point.spec.fidelity != "packet" for point in experiment.points):
+        raise UsageError(
+            "--trace-events is for simulations of packets", hint="--engine simulation, without fidelity: message"
+        )
 
 
 def _measured(progress: "_Progress") -> "Capabilities":

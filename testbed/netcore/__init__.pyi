@@ -444,6 +444,9 @@ class Fabric:
     def statistics(self) -> dict[str, int]:
         """events fired by `play`, hops (packets that links delivered), packets now, most_packets at once."""
 
+    def queued(self) -> list[int]:
+        """Bytes that wait before each link now, by its number, under a virtual clock."""
+
     def run(self) -> None:
         """Move packets until `stop`. Raises OSError if the event loop itself fails.
 

@@ -57,6 +57,7 @@ static void fabric_dealloc(PyObject *self)
     fabric_clear(self);
     if (fabric_of(self)) {
         sockets_free((struct fabric_object *)self);
+        runs_free((struct fabric_object *)self);
         calls_free((struct fabric_object *)self);
         fabric_destroy(fabric_of(self));
     }
@@ -644,6 +645,7 @@ static PyMethodDef methods[] = {
     {"play", py_play, METH_O, NULL},
     {"stop_playing", py_stop_playing, METH_NOARGS, NULL},
     {"statistics", py_statistics, METH_NOARGS, NULL},
+    {"queued", py_queued, METH_NOARGS, NULL},
     {"run", run, METH_NOARGS, NULL},
     {"stop", stop, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

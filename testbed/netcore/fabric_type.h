@@ -81,17 +81,19 @@ PyObject *py_call_at(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_play(PyObject *self, PyObject *argument);
 PyObject *py_stop_playing(PyObject *self, PyObject *unused);
 PyObject *py_statistics(PyObject *self, PyObject *unused);
+PyObject *py_queued(PyObject *self, PyObject *unused);
 
 /* False: an exception tells that the fabric's clock is no virtual one. */
 bool fabric_type_virtual(PyObject *self);
 
 /* Drop the references of runs that nobody refers to, between two events. */
-void sockets_settle(struct fabric_object *self);
+void runs_settle(struct fabric_object *self);
 
 /* For the collector of cycles, and the end. */
 int sockets_traverse(struct fabric_object *self, visitproc visit, void *arg);
 void sockets_clear(struct fabric_object *self);
-void sockets_free(struct fabric_object *self); /* after the fabric */
+void sockets_free(struct fabric_object *self);
+void runs_free(struct fabric_object *self);
 int calls_traverse(struct fabric_object *self, visitproc visit, void *arg);
 void calls_clear(struct fabric_object *self);
 void calls_free(struct fabric_object *self);

@@ -39,7 +39,7 @@ static bool serve_call(struct due *due, int64_t now_ns)
     take_out(&owner->calls, call);
     put_in(&owner->spare_calls, call);
     call->function = NULL;
-    sockets_settle(owner);
+    runs_settle(owner);
     if (now)
         result = PyObject_CallOneArg(function, now);
     Py_XDECREF(now);
@@ -108,7 +108,7 @@ PyObject *py_play(PyObject *self, PyObject *argument)
     if (until_ns < fabric->virtual_ns)
         return PyErr_Format(PyExc_ValueError, "the clock is at %lld ns already", (long long)fabric->virtual_ns);
     bool well = fabric_play(fabric, until_ns, interrupted);
-    sockets_settle(object);
+    runs_settle(object);
     return well ? PyLong_FromLongLong(fabric->virtual_ns) : NULL;
 }
 
@@ -130,6 +130,21 @@ PyObject *py_statistics(PyObject *self, PyObject *unused)
         hops += link_counts_of(&fabric->links[i]->link, LINK_ALL).packets;
     return Py_BuildValue("{sKsKsKsK}", "events", fabric->fired, "hops", hops, "packets", fabric->pool.packets, "most_packets",
                          fabric->pool.most_packets);
+}
+
+PyObject *py_queued(PyObject *self, PyObject *unused)
+{
+    const struct fabric *fabric = fabric_of(self);
+    PyObject *list = fabric_type_virtual(self) ? PyList_New((Py_ssize_t)fabric->link_count) : NULL;
+    (void)unused;
+    for (size_t i = 0; list && i < fabric->link_count; i++) {
+        PyObject *bytes = PyLong_FromUnsignedLongLong(fabric->links[i]->link.queued_bytes);
+        if (bytes)
+            PyList_SET_ITEM(list, (Py_ssize_t)i, bytes);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
 }
 
 int calls_traverse(struct fabric_object *self, visitproc visit, void *arg)

@@ -82,8 +82,12 @@ def run_experiment(
     progress: ExperimentProgress,
     *,
     strict: bool = False,
+    trace: bool = False,
 ) -> Outcome:
-    """Run every point. Raises UsageError where the directory cannot be had; failures of runs are in the outcome."""
+    """Run every point. Raises UsageError where the directory cannot be had; failures of runs are in the outcome.
+
+    trace: simulated runs also write a timeline.
+    """
     _check_machine(experiment)
     directory, several = _directory(experiment, out), len(experiment.points) > 1
     records: list[RunRecord] = []
@@ -91,7 +95,7 @@ def run_experiment(
     for number, point in enumerate(experiment.points):
         progress.point(number, len(experiment.points), point)
         place = directory / f"{point.index:03d}-repeat{point.repeat}" if several else directory
-        error = _run_point(point, capabilities, place, progress)
+        error = _run_point(point, capabilities, place, progress, trace=trace)
         records.append(read_run(place))
         ending = error if isinstance(error, Interrupted) else ending or error
         if several:
@@ -145,7 +149,9 @@ def _directory(experiment: Experiment, out: Path | None) -> Path:
     return RUNS / experiment.spec.name / f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
-def _run_point(point: Point, capabilities: Capabilities, place: Path, progress: Progress) -> TestbedError | None:
+def _run_point(
+    point: Point, capabilities: Capabilities, place: Path, progress: Progress, *, trace: bool
+) -> TestbedError | None:
     """Run one point into `place`; returns the error that ended it early."""
     spec = point.spec
     state = RunState.create("run", spec.name, place.absolute()) if spec.engine == "emulation" else None
@@ -166,7 +172,7 @@ def _run_point(point: Point, capabilities: Capabilities, place: Path, progress: 
                 if state is not None:
                     samples, error = _emulated(plan, directory, state, progress)
                 else:
-                    samples, error, simulation = _simulated(plan, directory, run_id, progress)
+                    samples, error, simulation = _simulated(plan, directory, run_id, progress, trace=trace)
             except TestbedError as failure:
                 samples, error = replace(samples, failure=failure.message), failure
             try:
@@ -192,7 +198,7 @@ def _emulated(
 
 
 def _simulated(
-    plan: Plan, directory: RunDirectory, run_id: str, progress: Progress
+    plan: Plan, directory: RunDirectory, run_id: str, progress: Progress, *, trace: bool
 ) -> tuple[Samples, TestbedError | None, Simulation | None]:
     if plan.spec.fidelity == "message":
         from testbed.simulation.messages.run import MessageRun
@@ -201,7 +207,7 @@ def _simulated(
         return *messages.run(), messages.simulation
     from testbed.simulation.run import SimulatedRun  # nor an emulation the native core in this process
 
-    run = SimulatedRun(plan, directory, run_id, progress)
+    run = SimulatedRun(plan, directory, run_id, progress, trace=trace)
     return *run.run(), run.simulation
 
 

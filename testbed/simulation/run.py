@@ -35,6 +35,7 @@ _NS = 1e9
 _STRETCH_S = 0.1  # of real time: about how often the run's limit and interrupts are heeded
 _FIRST_STRETCH_NS = 100_000
 _QUIESCE_NS = 10_000_000_000
+_SAMPLES_A_ROUND_TRIP = 8  # of the queues in a timeline
 _NAMED = 8  # ranks in a message; events.jsonl has all
 
 
@@ -120,6 +121,7 @@ class SimulatedRun:
         zero_ns = network.now_ns
         if self._timeline is not None:
             self._timeline.zero(zero_ns)
+            self._sample_queues(self._timeline, zero_ns)
         for job in parts.jobs.values():
             job.measure(zero_ns)
         parts.faults.start(zero_ns)
@@ -202,6 +204,19 @@ class SimulatedRun:
                 raise RunFailed(f"{last[0]} packets stay in the network: {self._unfinished(parts)}")
             network.play(network.now_ns + step_ns)
             self._heed_limit(parts)
+
+    def _sample_queues(self, timeline: Timeline, now: int) -> None:
+        """Write how long the queues are, now and a number of times a round trip from now on."""
+        assert self._parts is not None
+        core = self._parts.network.core
+        every_ns = max(1, self._plan.prediction.base_rtt_ns // _SAMPLES_A_ROUND_TRIP)
+
+        def sample(now: int) -> None:
+            timeline.queues(now, core.queued())
+            if self._parts is not None and not all(job.resting for job in self._parts.jobs.values()):
+                core.call_at(now + every_ns, sample)
+
+        core.call_at(now, sample)
 
     def _start_captures(self, network: SimulatedNetwork) -> None:
         """One file a selected cable, of what crosses its first selected end both ways, from the warm-up on."""

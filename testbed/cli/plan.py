@@ -1,14 +1,20 @@
 """`testbed plan SPEC`: what would happen, before anything does."""
 
 import json
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from testbed.cli.console import console
 from testbed.errors import UsageError
-from testbed.plan.model import Plan
+from testbed.plan.model import Capabilities, Plan
+
+if TYPE_CHECKING:
+    from testbed.spec.reader import Experiment
+
+_MOST_PLANNED = 32  # points of a sweep whose time is worked out
 
 
 def register(app: typer.Typer) -> None:
@@ -35,15 +41,30 @@ def show(
     made = plan(experiment.spec, machine)
     if graph is not None:
         _draw(graph, made)
-    noted, runs = _notes(made), len(experiment.points)
+    noted, runs, seconds = _notes(made), len(experiment.points), _seconds(experiment, machine, made)
     if as_json:
-        print(json.dumps(as_data(made, machine, noted, measured=measured is not None, runs=runs), indent=1))
+        data = as_data(made, machine, noted, measured=measured is not None, runs=runs, seconds=seconds)
+        print(json.dumps(data, indent=1))
         return
     out = console()
-    for part in outline(made, machine, noted, measured=measured is not None, runs=runs):
+    for part in outline(made, machine, noted, measured=measured is not None, runs=runs, seconds=seconds):
         out.print(part)
     if graph is not None:
         out.print(f"drawn to {graph}", soft_wrap=True)
+
+
+def _seconds(experiment: "Experiment", machine: Capabilities, first: Plan) -> float:
+    """How long the runs of the first one's engine take; beyond some points of a sweep, as long as those on average."""
+    from testbed.plan import plan
+    from testbed.plan.outline import run_s
+
+    repeats = Counter(point.index for point in experiment.points if point.spec.engine == first.spec.engine)
+    specs = {point.index: point.spec for point in experiment.points}
+    looked_at = [index for index, _ in repeats.most_common(_MOST_PLANNED)]
+    if len(specs) == 1:
+        return run_s(first) * repeats.total()
+    known = sum(repeats[index] * run_s(plan(specs[index], machine)) for index in looked_at)
+    return known * repeats.total() / sum(repeats[index] for index in looked_at)
 
 
 def _notes(made: Plan) -> list[str]:

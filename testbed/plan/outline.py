@@ -30,9 +30,12 @@ _NS = 1e9
 
 
 def outline(
-    plan: Plan, machine: Capabilities, noted: Sequence[str], *, measured: bool, runs: int
+    plan: Plan, machine: Capabilities, noted: Sequence[str], *, measured: bool, runs: int, seconds: float
 ) -> list[RenderableType]:
-    """The parts, in the order to print them. `runs`: how many runs the spec asks for; this plan is the first's."""
+    """The parts, in the order to print them.
+
+    runs: how many the spec asks for; this plan is the first's. seconds: `run_s` of all of them.
+    """
     parts: list[RenderableType] = [_head(plan, runs), _links(plan)]
     if plan.switches:
         parts.append(_routes(plan))
@@ -43,10 +46,16 @@ def outline(
     schedules = [(job, schedule_of(job.spec)) for job in plan.jobs]
     parts += [_schedule(job, schedule) for job, schedule in schedules if schedule]
     parts += [_sums(job, job.aggregation) for job in plan.jobs if job.aggregation]
-    return [*parts, _load(plan, machine, measured=measured, runs=runs), *(Text(f"note: {note}") for note in noted)]
+    return [
+        *parts,
+        _load(plan, machine, measured=measured, runs=runs, seconds=seconds),
+        *(Text(f"note: {note}") for note in noted),
+    ]
 
 
-def as_data(plan: Plan, machine: Capabilities, noted: Sequence[str], *, measured: bool, runs: int) -> dict[str, Any]:
+def as_data(
+    plan: Plan, machine: Capabilities, noted: Sequence[str], *, measured: bool, runs: int, seconds: float
+) -> dict[str, Any]:
     """`plan.json`, and beside it what the outline says about the machine, the schedules and the time.
 
     `schedule` is that of the only job, where jobs have no names.
@@ -63,13 +72,13 @@ def as_data(plan: Plan, machine: Capabilities, noted: Sequence[str], *, measured
         "dilation_reasons": list(explain_dilation(plan, machine).reasons),
         "schedule": steps.get(""),
         "runs": runs,
-        "wall_s": wall_s(plan) * runs if plan.spec.engine == "emulation" else None,
+        "wall_s": seconds if plan.spec.engine == "emulation" else None,
         "notes": list(noted),
     }
 
 
-def wall_s(plan: Plan) -> float:
-    """Real time of one run's iterations at the bound, warm-up too; the least it takes, besides set-up."""
+def run_s(plan: Plan) -> float:
+    """How long one run's iterations take at the bound, warm-up too: real time, or in simulation virtual time."""
     times = [0]
     for job in plan.jobs:
         if work := job.spec.workload:
@@ -219,7 +228,7 @@ def _sums(job: JobPlan, tree: Aggregation) -> RenderableType:
     return _titled(title, table)
 
 
-def _load(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> RenderableType:
+def _load(plan: Plan, machine: Capabilities, *, measured: bool, runs: int, seconds: float) -> RenderableType:
     p, dilation = plan.prediction, explain_dilation(plan, machine)
     table = _table("what", "model time", "remark", header=False)
     table.add_row("base RTT", _time(p.base_rtt_ns), "longest among ranks: a full packet there, its ACK or sum back")
@@ -238,7 +247,7 @@ def _load(plan: Plan, machine: Capabilities, *, measured: bool, runs: int) -> Re
     for i, reason in enumerate(dilation.reasons):
         table.add_row("time dilation" if i == 0 else "", str(dilation.value) if i == 0 else "", reason)
     if p.bound_ns:
-        emulated, seconds = plan.spec.engine == "emulation", wall_s(plan) * runs
+        emulated = plan.spec.engine == "emulation"
         of = f"{runs} runs of " if runs > 1 else ""
         iterations = max(work.warmup + work.iterations for job in plan.jobs if (work := job.spec.workload))
         rest = ", besides set-up" if emulated else ", whatever they take this machine"

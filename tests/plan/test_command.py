@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import execute
+from testbed.plan.model import Plan
 from testbed.plan.serial import from_json
 
 SPEC = """\
@@ -73,8 +74,14 @@ def test_json_is_the_plan_and_more(spec: Path, capsys: pytest.CaptureFixture[str
     assert data["schedule"][0] == {
         "first": 0, "last": 0, "op": "reduce", "messages": 2, "bytes": 65536, "largest_bytes": 32768,
     }  # fmt: skip
-    per_run = 6 * plan.prediction.bound_ns * plan.dilation / 1e9
-    assert data["wall_s"] == pytest.approx(3 * per_run)
+    runs = [planned(spec, capsys, f"workers.count={count}") for count in (2, 4, 8)]
+    assert data["wall_s"] == pytest.approx(sum(6 * run.prediction.bound_ns * run.dilation / 1e9 for run in runs))
+    assert len({run.prediction.bound_ns for run in runs}) == 3
+
+
+def planned(spec: Path, capsys: pytest.CaptureFixture[str], setting: str) -> Plan:
+    assert execute(["plan", str(spec), "--json", "-S", setting]) == 0
+    return from_json(json.loads(capsys.readouterr().out))
 
 
 @pytest.mark.parametrize(

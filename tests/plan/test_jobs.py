@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from testbed.plan.outline import wall_s
+from testbed.plan.outline import run_s
 from testbed.plan.placement import PlacementError
 from testbed.plan.serial import from_json, to_json
 from testbed.stress.draws import stall_ns, timeline
@@ -71,7 +71,7 @@ def test_the_time_it_takes_is_that_of_the_job_that_ends_last() -> None:
     early, late = workers(2), workers(2) | {"start": "300ms"}
     late["workload"] = late["workload"] | {"iterations": 1, "warmup": 0}
     made = planned(jobs={"early": early, "late": late}, time_dilation=1)
-    assert wall_s(made) == pytest.approx(0.3 + made.jobs[1].prediction.bound_ns / 1e9)
+    assert run_s(made) == pytest.approx(0.3 + made.jobs[1].prediction.bound_ns / 1e9)
 
 
 def test_each_job_draws_for_itself() -> None:

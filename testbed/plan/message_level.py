@@ -13,7 +13,7 @@ from testbed.plan.model import JobPlan, Plan, Prediction, Switching
 from testbed.plan.network import network_by
 from testbed.plan.planner import host_addresses, job_seed, network_graph, placed_jobs
 from testbed.routing import assign
-from testbed.simulation.messages.earliest import earliest
+from testbed.simulation.messages.earliest import Alone, earliest
 from testbed.simulation.messages.flows import Links, latencies
 from testbed.simulation.messages.job import JobMessages, job_messages
 from testbed.simulation.messages.routes import Routes
@@ -21,7 +21,6 @@ from testbed.spec.model import JobSpec, Spec
 from testbed.topology.graph import Graph
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 _ROUNDING_NS = 1e-3  # floating point must not cost the last whole nanosecond
 
@@ -97,11 +96,9 @@ class _Network:
         if not len(made.messages):
             return 0
         paths = made.paths(self._routes)
-        whole, acknowledged = alone_ns(made, paths, self._links)
-        ready = earliest(made.messages, whole, acknowledged)
-        end = float((ready + whole).max())
         up, down = paths[:, 0], self._last(paths)
         cost, longest = self._links.byte_ns, np.minimum(made.frames.first_bytes, made.frames.last_bytes)
+        ready, end = earliest(made.messages, self._alone(made, paths, down))
         for link, at_source in ((up[made.pair], True), (down[made.pair], False)):
             work = np.bincount(link, made.frames.bytes * cost[link])
             head, tail = np.full(len(work), np.inf), np.full(len(work), np.inf)
@@ -113,15 +110,15 @@ class _Network:
             end = max(end, float((head + work + tail)[used].max()))
         return int(end + _ROUNDING_NS)
 
+    def _alone(self, made: JobMessages, paths: Ints, down: Ints) -> Alone:
+        way, frames, cost = paths[made.pair], made.frames, self._links.byte_ns
+        latency, ack = latencies(way, np.arange(len(way)), frames, self._links)
+        last = cost[down[made.pair]]
+        head = self._links.delay_ns[way].sum(axis=1) + frames.first_bytes * (cost[way].sum(axis=1) - last)
+        whole = frames.bytes * cost[way].max(axis=1) + latency
+        return Alone(head, frames.bytes * last, whole, whole + ack)
+
     def _last(self, paths: Ints) -> Ints:
         length = (paths != self._routes.nothing).sum(axis=1)
         last: Ints = paths[np.arange(len(paths)), length - 1]
         return last
-
-
-def alone_ns(made: JobMessages, paths: Ints, links: Links) -> tuple[Floats, Floats]:
-    """By message: from when it leaves until all of it is there, and until that is acknowledged, if it meets nothing."""
-    way = paths[made.pair]
-    latency, ack = latencies(way, np.arange(len(made.messages)), made.frames, links)
-    whole = made.frames.bytes * links.byte_ns[way].max(axis=1) + latency
-    return whole, whole + ack

@@ -11,7 +11,9 @@ LINKS = [{"rate": "10Gbps", "delay": "2us"}, {"select": "host", "rate": "5Gbps",
 
 
 @pytest.mark.parametrize("network", [{"kind": "star", "hosts": 8}, {"kind": "fat-tree", "k": 4}], ids=str)
-@pytest.mark.parametrize("algorithm", ["ring", "halving-doubling", "recursive-doubling", "binomial"])
+@pytest.mark.parametrize(
+    "algorithm", ["ring", "halving-doubling", "recursive-doubling", "binomial", "parameter-server"]
+)
 def test_round_trip_and_bound(network: dict[str, Any], algorithm: str) -> None:
     keys: dict[str, Any] = {
         "engine": "simulation",
@@ -25,18 +27,6 @@ def test_round_trip_and_bound(network: dict[str, Any], algorithm: str) -> None:
     assert messages.prediction.bound_ns == pytest.approx(packets.prediction.bound_ns, abs=1)
     assert messages.placement == packets.placement
     assert (messages.switches, messages.alternates) == ({}, ())
-
-
-def test_an_incast_is_bounded_by_its_port() -> None:
-    """7 messages into one port, or out of it: that the sum waits for all of them is in the bound with packets alone."""
-    keys: dict[str, Any] = {
-        "engine": "simulation",
-        "topology": {"kind": "star", "hosts": 8},
-        "workers": {"count": 8},
-        "workload": {"size": "300kB", "algorithm": "parameter-server", "gradients": "none"},
-    }
-    packets, messages = planned(**keys), planned(**keys, fidelity="message")
-    assert packets.prediction.bound_ns / 2 < messages.prediction.bound_ns <= packets.prediction.bound_ns
 
 
 def test_as_json_and_back() -> None:

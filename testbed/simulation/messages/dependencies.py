@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from testbed.collective.cost import transfer_bytes
 from testbed.collective.program import operations
-from testbed.collective.schedule import Schedule
+from testbed.collective.schedule import Schedule, Transfers
 
 Ints = npt.NDArray[np.int64]
 
@@ -22,6 +22,7 @@ _AT_ONCE = 1 << 19  # operations, about
 class Messages:
     """The messages of one iteration: columns by message, and by operation what waits for it.
 
+    meeting: which messages come to one place of one rank in one step (one number each), where a schedule has such.
     waits: for how many operations each waits. `freed[first[i]:first[i + 1]]` are those that wait for operation i.
     """
 
@@ -29,6 +30,7 @@ class Messages:
     destination: Ints
     size_bytes: Ints
     step: Ints
+    meeting: Ints | None
     waits: Ints
     first: Ints
     freed: Ints
@@ -57,10 +59,17 @@ def messages(schedule: Schedule, elements: int, itemsize: int) -> Messages:
         destination=rows["destination"].astype(np.int64),
         size_bytes=size,
         step=rows["step"].astype(np.int64),
+        meeting=_meeting(rows) if schedule.incast else None,
         waits=np.bincount(waiting, minlength=2 * count),
         first=np.concatenate(([0], np.cumsum(np.bincount(awaited, minlength=2 * count)))),
         freed=waiting[np.argsort(awaited, kind="stable")],
     )
+
+
+def _meeting(rows: Transfers) -> Ints:
+    """By transfer, a number for its destination, step and place."""
+    places = np.stack([rows[name] for name in ("destination", "step", "at", "count")])
+    return np.asarray(np.unique(places, axis=1, return_inverse=True)[1], np.int64).reshape(-1)
 
 
 def together(parts: list[Messages]) -> Messages:
@@ -80,11 +89,14 @@ def together(parts: list[Messages]) -> Messages:
             bounds = part.first[half * len(part) : (half + 1) * len(part) + 1]
             freed.append(renumbered(part, offset)[bounds[0] : bounds[-1]])
             length.append(np.diff(bounds))
+    meetings = [part.meeting for part in parts if part.meeting is not None]
+    offsets = np.cumsum([0, *(int(each.max(initial=-1)) + 1 for each in meetings)])
     return Messages(
         source=np.concatenate([part.source for part in parts]),
         destination=np.concatenate([part.destination for part in parts]),
         size_bytes=np.concatenate([part.size_bytes for part in parts]),
         step=np.concatenate([part.step for part in parts]),
+        meeting=np.concatenate([m + o for m, o in zip(meetings, offsets[:-1], strict=True)]) if meetings else None,
         waits=np.concatenate([p.waits[h * len(p) : (h + 1) * len(p)] for h in (0, 1) for p in parts]),
         first=np.concatenate(([0], np.cumsum(np.concatenate(length)))),
         freed=np.concatenate(freed),

@@ -25,7 +25,14 @@ def alone(sizes: Sequence[int], ranks: int) -> Messages:
     source = np.arange(count) % ranks
     nothing = np.zeros(2 * count + 1, np.int64)
     return Messages(
-        source, (source + 1) % ranks, np.array(sizes), np.zeros(count, np.int64), nothing[1:], nothing, nothing[:0]
+        source,
+        (source + 1) % ranks,
+        np.array(sizes),
+        np.zeros(count, np.int64),
+        None,
+        nothing[1:],
+        nothing,
+        nothing[:0],
     )
 
 

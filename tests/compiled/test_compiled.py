@@ -91,9 +91,9 @@ def test_compiled_endpoints_pass_the_same_tests_and_simulate_the_same_to_the_bit
         "status = pytest.main(['-q', '-p', 'no:cacheprovider', 'tests/transport/test_delivery.py',"
         " 'tests/transport/test_go_back_n.py', 'tests/transport/test_hostile.py',"
         " 'tests/transport/test_whole_messages.py', 'tests/collective/test_program.py']);"
-        "from testbed.transport.roce import requester; print(requester.__file__); sys.exit(status)"
+        "from testbed.transport.roce import requester; print(requester.__spec__.origin); sys.exit(status)"
     )
-    assert told.split("\n")[-1] == str(folder / "testbed.transport.roce.requester.so")
+    assert told.split("\n")[-1].startswith(str(folder))
     (tmp_path / "small.yaml").write_text(SPEC)
     for name, chosen in (("compiled", "1"), ("sources", "0")):
         argv = ["-q", "run", str(tmp_path / "small.yaml"), "--out", str(tmp_path / name)]

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from testbed.transport.aggregation.window import Window
 from testbed.transport.endpoint import ECN_CE
+from testbed.wire.aggregation import Header
 
-from .aggregation import impaired
+from .aggregation import Packet, impaired
 from .native_switches import NativeBestEffort
 from .test_aggregation import LOSSLESS, reduce
 
@@ -95,3 +96,28 @@ def test_a_window_halves_once_for_what_was_sent_before_and_grows_by_one_a_turn()
     assert window.chunks == 16
     window.grow(10_000)
     assert window.chunks == 64
+
+
+class Restarted(NativeBestEffort):
+    """Its switch begins anew after each so many packets, as one whose program is exchanged without its registers."""
+
+    def __init__(self, workers: int, every: int, **keys: int) -> None:
+        super().__init__(workers, **keys)
+        self._every, self._left = every, every
+
+    def receive(self, member: int, header: Header, data: bytes) -> list[tuple[int, Packet]]:
+        self._left -= 1
+        if not self._left:
+            self._left = self._every
+            for register in ("arrivals", "chunks"):
+                for index, _ in list(self.switch.control.nonzero(register)):
+                    self.switch.control.write_register(register, index, 0)
+        return super().receive(member, header, data)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_sums_survive_a_switch_that_begins_anew(dtype):
+    """The server has what it takes, and who lacks a result sends again (`testbed.spec.sum_checks` relies on it)."""
+    switch = Restarted(4, 37, values=32, slots=8)
+    fate = impaired(Random(3), loss=0.02, duplicate=0.05, reorder=0.05)
+    reduce(4, dtype, fate, sizes=(3000, 700), switch=switch, protocol="besteffort")

@@ -1,8 +1,8 @@
 """Whole runs at message level: against the packet mode of the same spec; faults, jobs, limits, and what they tell.
 
-Bounds on the agreement: where no link is shared 1 %, or 2 % with ranks that are late; where a rank's port is, 3 %; where a link
-changes 5 %;
-where flows collide inside the network 10 %, since packets share a link by one queue, in runs, and not fluidly.
+Bounds on the agreement: where no link is shared 1 %, or 2 % with ranks that are late; where a rank's port is shared
+3 %; where a link changes 5 %; where flows collide inside the network 10 %, since packets share a link by one queue, in
+runs, and not fluidly.
 """
 
 from pathlib import Path

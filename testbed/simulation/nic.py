@@ -139,7 +139,7 @@ class _SimulatedNic(Generic[_Any]):
         self._core.alarm(self._socket, None)
 
     def transmit(self, now: int) -> None:
-        """Hand over one run that may leave now; the next is asked for when that one has left."""
+        """Hand over what may leave now, a run's length at most; more is asked for when that has left."""
         endpoint = self._endpoint
         deadline_ns = endpoint.deadline()
         if self._free_ns <= now:
@@ -149,7 +149,7 @@ class _SimulatedNic(Generic[_Any]):
                     self._order += 1
                     self._held_packets += len(burst.headers)
                 deadline_ns = endpoint.deadline()
-            if self._held and self._held[0][0] <= now:
+            while self._held and self._held[0][0] <= now:
                 burst = heapq.heappop(self._held)[2]
                 self._held_packets -= len(burst.headers)
                 self._send(burst)

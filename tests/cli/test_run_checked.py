@@ -35,7 +35,8 @@ def test_only_emulations_are_held_against_simulation(tmp_path: Path) -> None:
 
 
 def test_what_simulation_cannot_do_is_said_before_anything_is_run(tmp_path: Path) -> None:
-    with Run(tmp_path, "--check", "simulation", transport={"kind": "tcp"}) as run:
+    command = {"kind": "command", "command": "true", "size": None, "iterations": None, "warmup": None}
+    with Run(tmp_path, "--check", "simulation", workload=command) as run:
         assert run.process.wait(LIMIT_S) == 2
-    assert "transport.kind: tcp" in run.stderr
+    assert "workload.kind: is command, and a program of one's own needs a real host" in run.stderr
     assert not run.directory.exists()

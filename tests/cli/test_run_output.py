@@ -24,7 +24,10 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     """Run a spec whose outcome is known: (exit status, stdout, stderr)."""
 
     def outcome_of(error: TestbedError | None, judgements: tuple[Judgement, ...]) -> Callable[..., Outcome]:
-        def run_experiment(experiment: Any, _machine: Any, out: Path, progress: Any, *, strict: bool) -> Outcome:
+        def run_experiment(
+            experiment: Any, _machine: Any, out: Path, progress: Any, *, strict: bool, trace: bool
+        ) -> Outcome:
+            assert not trace
             progress.point(0, len(experiment.points), experiment.points[0])
             progress.stage("running")
             progress.iterations(1, 4)

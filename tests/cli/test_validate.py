@@ -47,7 +47,8 @@ def test_mistakes_go_to_stderr_with_status_2_and_the_other_specs_are_still_read(
 def test_overrides_and_the_engine_are_checked_too(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["validate", str(spec), "-S", "workers.count=5", "-S", "seed=2"]) == 2
     assert "-S workers.count=5: workers.count: 5 workers on 4 hosts" in capsys.readouterr().err
-    assert execute(["validate", "--engine", "simulation", str(spec)]) == 2
+    assert execute(["validate", "--engine", "simulator", str(spec)]) == 2
+    assert "did you mean simulation?" in capsys.readouterr().err
 
 
 def test_the_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -147,7 +147,7 @@ def test_the_app_of_open_vswitch_fills_the_tables_as_the_plan_does(
     routing: str, program: Literal["l3_ecmp", "spray"], bench: Callable[..., Bench]
 ) -> None:
     """All 20 switches of a fat-tree, before and after a cable is cut, and when it is mended."""
-    plan = planned(routing={"kind": routing}, engine="simulation")
+    plan = planned(routing={"kind": routing})
     run = bench(plan, program)
     run.start_controller()
     run.agents.start()

@@ -22,7 +22,7 @@ _NEEDS = "from builtins import memoryview"
 def lacks() -> str | None:
     """What this machine lacks to compile; None: nothing."""
     if importlib.util.find_spec("mypyc") is None:
-        return "mypyc, which comes with mypy"
+        return "mypyc (pip install 'testbed[fast]')"
     if shutil.which(os.environ.get("CC", "cc")) is None:
         return "a C compiler"
     return None

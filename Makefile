@@ -16,10 +16,11 @@ run: .venv/.core
 	else echo "make run: emulation needs root (sudo make run), so this is a simulation of the same spec" >&2; \
 	exec $(BIN)/testbed run experiments/quickstart.yaml --engine simulation; fi
 
-# What needs no network has both cores; what does has them for itself.
+# What needs no network, or judges no times, shares both cores; what does has them for itself.
 test: check
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not root"
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m root
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "root and beside"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m "root and not beside"
 
 check: .venv/.test
 	$(BIN)/ruff format --check .
@@ -48,7 +49,6 @@ clean:
 
 .venv/.test: .venv/.test-packages .venv/.core
 	$(BIN)/pip -q install -e '.[test]'
-	@$(BIN)/python -m testbed.compiled || true  # a minute; without it, large simulations take three times as long
 	@touch $@
 
 .venv/.%-packages: .venv/bin/python

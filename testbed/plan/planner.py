@@ -86,7 +86,7 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
         jobs=jobs,
         switching=switching,
         datapath=datapath,
-        drivers=drivers(spec, graph, datapath, capabilities),
+        drivers=drivers(spec, graph, datapath, capabilities, dilation),
         dilation=dilation,
         prediction=prediction,
     )

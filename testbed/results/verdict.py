@@ -94,6 +94,7 @@ SENTENCES = {
     "late-departures": "packets left up to {value:,.0f} ns later than asked (p99; limit {limit:,.0f} ns) at {where}",
     "start-skew": "ranks started up to {value:.2%} of the completion time apart (limit {limit:.0%})",
     "rtt-excess": "the idle round trip {where} is {value:,.0f} ns over its model (limit {limit:,.0f} ns)",
+    "rtt-short": "the idle round trip {where} is {value:,.0f} ns under its model (limit {limit:,.0f} ns)",
     "rate": "the rate of {where} is {value:+.1%} off (limit {limit:.0%})",
     "unmodelled-drops": "{value:,.0f} packets were lost outside the modelled queues: {where}",
     "packet-balance": "{value:+,.0f} packets are unaccounted for (sent + duplicated - received - dropped - in flight)",
@@ -147,6 +148,9 @@ def rtt_rule(case: Case) -> Iterator[Reason]:
         if limit and excess and max(excess.values()) > limit:
             where = max(excess, key=lambda path: excess[path])
             yield Reason("rtt-excess", "suspect", excess[where], limit, job.place(where))
+        if limit and excess and min(excess.values()) < -limit:
+            where = min(excess, key=lambda path: excess[path])
+            yield Reason("rtt-short", "suspect", -excess[where], limit, job.place(where))
 
 
 def rate_rule(case: Case) -> Iterator[Reason]:

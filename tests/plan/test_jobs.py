@@ -98,9 +98,9 @@ def test_a_kill_names_ranks_of_jobs() -> None:
 
 
 def test_the_fabric_carries_all_cables_as_it_tells_the_jobs_apart() -> None:
-    assert set(planned(STOCK, **workers(2)).drivers) == {"tc"}
-    assert set(planned(STOCK, jobs={"a": workers(2)}).drivers) == {"tc"}
-    assert set(planned(STOCK, jobs={"a": workers(2), "b": workers(2)}).drivers) == {"netcore"}
+    assert set(planned(STOCK, time_dilation=1, **workers(2)).drivers) == {"tc"}
+    assert set(planned(STOCK, time_dilation=1, jobs={"a": workers(2)}).drivers) == {"tc"}
+    assert set(planned(STOCK, time_dilation=1, jobs={"a": workers(2), "b": workers(2)}).drivers) == {"netcore"}
 
 
 def test_there_and_back() -> None:

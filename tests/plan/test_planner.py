@@ -79,8 +79,24 @@ def test_what_the_kernel_cannot_carry_is_the_fabrics(keys: dict[str, Any]) -> No
 
 
 def test_the_kernel_carries_plain_links_on_a_stock_machine() -> None:
-    assert set(planned(STOCK).drivers) == {"tc"}
-    assert set(planned(DEFAULT_CAPABILITIES).drivers) == {"netcore"}
+    assert set(planned(STOCK, time_dilation=1).drivers) == {"tc"}
+    assert set(planned(DEFAULT_CAPABILITIES, time_dilation=1).drivers) == {"netcore"}
+
+
+@pytest.mark.parametrize(
+    ("dilation", "delay", "driver"),
+    [
+        (4, "10us", "tc"),  # a frame of 1,538 B at 1 Gb/s takes 12.3 us: 49.2 us of real time
+        (5, "10us", "netcore"),  # 61.5 us, more than 50 us, and than a twentieth of 111.5 us
+        (1000, "240us", "tc"),  # 12.3 ms of 252 ms
+        (1000, "230us", "netcore"),  # of 242 ms
+    ],
+)
+def test_the_kernel_carries_links_whose_frames_it_lets_go_hardly_too_early(
+    dilation: int, delay: str, driver: str
+) -> None:
+    links = [{"rate": "1Gbps", "delay": delay}]
+    assert set(planned(STOCK, links=links, time_dilation=dilation).drivers) == {driver}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +110,7 @@ def test_the_kernel_carries_plain_links_on_a_stock_machine() -> None:
     ],
 )
 def test_only_the_cables_concerned_are_the_fabrics(keys: dict[str, Any], selector: str | list[str]) -> None:
-    made = planned(STOCK, **keys)
+    made = planned(STOCK, **keys, time_dilation=1)
     fabric = tuple(cable for cable, driver in enumerate(made.drivers) if driver == "netcore")
     assert fabric == select_cables(made.graph, selector)
 

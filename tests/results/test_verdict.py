@@ -95,12 +95,19 @@ def test_without_a_base_rtt_nothing_can_be_late() -> None:
     assert judged(base_rtt_ns=0, iterations=late, rtt=(RttProbe("h0", "h1", 9, 0),)).value == "valid"
 
 
-@pytest.mark.parametrize(("measured_ns", "value"), [(60_000, "valid"), (100_000, "valid"), (100_001, "suspect")])
+@pytest.mark.parametrize(("measured_ns", "value"), [(85_000, "valid"), (100_000, "valid"), (100_001, "suspect")])
 def test_idle_round_trip(measured_ns: int, value: str) -> None:
     probes = (RttProbe("h0", "h1", 90_000, 90_000), RttProbe("h0", "h5", measured_ns, 90_000))
     verdict = judged(rtt=probes)
     assert verdict.value == value
     assert codes(verdict) == ([] if value == "valid" else [("rtt-excess", "suspect")])
+
+
+@pytest.mark.parametrize(("measured_ns", "value"), [(80_000, "valid"), (79_999, "suspect")])
+def test_an_idle_round_trip_that_no_such_links_have(measured_ns: int, value: str) -> None:
+    verdict = judged(rtt=(RttProbe("h0", "h1", 90_000, 90_000), RttProbe("h0", "h5", measured_ns, 90_000)))
+    assert verdict.value == value
+    assert codes(verdict) == ([] if value == "valid" else [("rtt-short", "suspect")])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import yaml
 from tests.cli import runs
 from tests.cli.runs import Run
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 LINKS = [{"rate": "200Mbps", "delay": "50us", "queue": "256KiB"}]
 SUMS: dict[str, Any] = {
     "switches": {"kind": "native"},

@@ -12,7 +12,7 @@ from tests.cli.runs import Run
 
 from .test_aggregation_runs import SUMS, measured
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 SERVED: dict[str, Any] = {"topology": {"hosts": 4}, "transport": {"protocol": "besteffort"}}
 
 

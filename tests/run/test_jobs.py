@@ -8,7 +8,7 @@ import pytest
 from tests.cli import runs
 from tests.cli.runs import Run, balance
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 NO_JOB: dict[str, Any] = {"workers": None, "workload": None}
 LINKS: list[dict[str, str]] = [{"rate": "1Gbps", "delay": "50us", "queue": "4MiB"}]
 DILATION = 20

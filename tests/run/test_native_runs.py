@@ -10,7 +10,7 @@ import pytest
 from tests.cli import runs
 from tests.cli.runs import Run
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 NATIVE = {"kind": "native", "program": "l3_ecmp"}
 # All workers send to one at a time, into a port whose queue does not hold what they have under way.
 INCAST: dict[str, Any] = {

@@ -24,7 +24,7 @@ RANKS = 128
 MTU_BYTES = 4096
 RATE_MBPS = 100_000
 HOP_NS = 1000
-NSPY_FLOWS, NSPY_PACKETS_PER_FLOW = 16, 2000
+NSPY_FLOWS, NSPY_PACKETS_PER_FLOW = 16, 10_000
 
 _NSPY = """
 import random, simpy
@@ -131,7 +131,7 @@ def against_htsim(folder: Path, binary: Path, chunk_bytes: int) -> float:
 
 
 def against_nspy(folder: Path, python: Path) -> None:
-    seconds, result = simulated(folder, "small", {"kind": "fat-tree", "k": 4}, 16, "64MiB")
+    seconds, result = simulated(folder, "small", {"kind": "fat-tree", "k": 4}, 16, "512MiB")
     ours = result["simulation"]["hops"] / seconds
     script = _NSPY.format(flows=NSPY_FLOWS, packets=NSPY_PACKETS_PER_FLOW)
     seconds, told = cpu_s([str(python.absolute()), "-c", script], folder)

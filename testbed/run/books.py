@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from testbed.emulation.drops import CHECKSUM_WRONG, PORT_WITHOUT_LISTENER
 from testbed.emulation.network import EmulatedNetwork
@@ -16,14 +16,14 @@ from testbed.routing.model import MISS
 from testbed.run.channel import Channel, Message
 from testbed.run.conductor import Conductor
 from testbed.run.counting import (
+    JobCounters,
     JobTally,
     Tally,
-    frames_from_hosts,
+    in_order,
+    job_tally,
     link_rows,
     native_rows,
-    packet_totals,
     peak,
-    program_counts,
     risen,
     strayed,
 )
@@ -34,14 +34,6 @@ _QUIESCE_LIMIT_S = 10.0
 _QUIESCE_POLL_S = 0.02
 _COUNTERS_LIMIT_S = 10.0
 _NS = 1e9
-
-
-@dataclass(frozen=True, slots=True)
-class _Counters:
-    """What there was of one job's packets at an instant."""
-
-    links: Mapping[int, LinkCounters]
-    programs: tuple[SwitchCounters, ...]
 
 
 class Books:
@@ -55,7 +47,7 @@ class Books:
         self._drops: dict[str, int] = {}
         self._switches: tuple[SwitchRow, ...] = ()
         self._programs: tuple[SwitchCounters, ...] = ()
-        self._jobs: dict[str, _Counters] = {}
+        self._jobs: dict[str, JobCounters] = {}
         self._late: dict[str, tuple[int, str]] = {}  # by job: the worst since it last asked
         self._peaks: dict[int, LinkCounters] = {}  # each link's gauges, the highest of all iterations
 
@@ -119,29 +111,25 @@ class Books:
     def _of_job(
         self, number: int, job: JobPlan, measured: Measured, unreachable: int, lost: Mapping[str, int]
     ) -> JobTally:
-        before, after = self._jobs[job.name], self._counters_of(number)
-        links = link_rows(self._plan, before.links, after.links, self._peaks)
-        ranks, at_hosts = risen(measured.before, measured.after), self._counted_at_hosts(job)
+        ranks = risen(measured.before, measured.after)
         if _checked_by_kernel(job):
             corrupt = sum(lost.get(f"{host}: {CHECKSUM_WRONG}", 0) for host in job.hosts)
             ranks = {**ranks, "corrupt_packets": ranks.get("corrupt_packets", 0) + corrupt}
-        return JobTally(
-            packet_totals(
-                self._plan,
-                job.hosts,
-                links,
-                ranks,
-                at_hosts=at_hosts,
-                in_flight=self._network.in_flight(number),
-                unreachable=unreachable,
-                programs=program_counts(before.programs, after.programs),
-            ),
-            bytes_on_wire=frames_from_hosts(self._plan, links, ranks, at_hosts=at_hosts),
-            payload_bytes=sum(row.received_bytes for row in measured.rows if not row.warmup),
+        return job_tally(
+            self._plan,
+            job,
+            self._jobs[job.name],
+            self._counters_of(number),
+            self._peaks,
+            ranks,
+            measured.rows,
+            at_hosts=self._counted_at_hosts(job),
+            in_flight=self._network.in_flight(number),
+            unreachable=unreachable,
         )
 
-    def _counters_of(self, job: int) -> "_Counters":
-        return _Counters(self._network.link_counters(job), self._network.switch_counters(job))
+    def _counters_of(self, job: int) -> JobCounters:
+        return JobCounters(self._network.link_counters(job), self._network.switch_counters(job))
 
     def close_early(self) -> tuple[Tally, str]:
         """What links and switches did in the measured part, or before it since the network is up, of a run that failed;
@@ -191,9 +179,7 @@ class Books:
         command = job.spec.workload is not None and job.spec.workload.kind == "command"
         dead = not self._conductor.planned_deaths.isdisjoint(job.numbers)
         served = job.aggregation is not None and job.aggregation.server is not None
-        mixed = _checked_by_kernel(job) and bool(
-            self._plan.spec.traffic
-        )  # whose damaged packets kernels throw away too
+        mixed = _checked_by_kernel(job) and bool(self._plan.spec.traffic)  # whose damaged packets kernels drop too
         return command or served or job.spec.transport.kind == "tcp" or dead or mixed
 
     def _expected(self, where: str, count: int, links: Iterable[LinkRow]) -> bool:
@@ -221,17 +207,13 @@ class Books:
     ) -> tuple[SwitchRow, ...]:
         """Raises RunFailed where a controller has them and does not answer."""
         if native:
-            return _sorted(native_rows(native, self._network.link_counters(), self._plan.graph))
+            return in_order(native_rows(native, self._network.link_counters(), self._plan.graph))
         controller = next((c for c in self._network.hub.channels if c.hello["hello"] == "controller"), None)
         if controller is None:
             return ()
-        return _sorted(SwitchRow(**row) for row in ask(controller, {"op": "counters"}, _COUNTERS_LIMIT_S)["rows"])
+        return in_order(SwitchRow(**row) for row in ask(controller, {"op": "counters"}, _COUNTERS_LIMIT_S)["rows"])
 
 
 def _checked_by_kernel(job: JobPlan) -> bool:
     """Whether the UDP checksum is all that a job's packets have, so that kernels throw away what is damaged."""
     return job.aggregation is not None and job.spec.transport.parameters.get("framing", "udp") == "udp"
-
-
-def _sorted(rows: Iterable[SwitchRow]) -> tuple[SwitchRow, ...]:
-    return tuple(sorted(rows, key=lambda row: (row.switch, row.kind, row.name)))

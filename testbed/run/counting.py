@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from testbed.fabric.counters import SwitchCounters
 from testbed.fabric.links import LinkCounters
 from testbed.fabric.model import interface
-from testbed.plan.model import Plan
-from testbed.results.samples import LinkRow, PacketTotals, SwitchRow
+from testbed.plan.model import JobPlan, Plan
+from testbed.results.samples import IterationRow, LinkRow, PacketTotals, SwitchRow
 from testbed.run.channel import Message
 from testbed.topology.graph import Graph
 
@@ -18,6 +18,14 @@ _JOB = "job_"
 # out of the network, for good or for a controller.
 PROGRAM_COPIES = ("duplicated", "injected")
 PROGRAM_DROPS = ("dropped_program", "dropped_assert", "dropped_port", "dropped_passes", "dropped_punt", "punted")
+
+
+@dataclass(frozen=True, slots=True)
+class JobCounters:
+    """What there was of one job's packets at an instant."""
+
+    links: Mapping[int, LinkCounters]
+    programs: tuple[SwitchCounters, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +122,38 @@ _RISING = (
 )
 
 
+def job_tally(
+    plan: Plan,
+    job: JobPlan,
+    before: JobCounters,
+    after: JobCounters,
+    peaks: Mapping[int, LinkCounters],
+    ranks: Mapping[str, int],
+    rows: Iterable[IterationRow],
+    *,
+    at_hosts: bool,
+    in_flight: int,
+    unreachable: int = 0,
+) -> JobTally:
+    """What was counted of a job between two readings; `rows` are its iterations', the rest as in `packet_totals`."""
+    links = link_rows(plan, before.links, after.links, peaks)
+    packets = packet_totals(
+        plan,
+        job.hosts,
+        links,
+        ranks,
+        at_hosts=at_hosts,
+        in_flight=in_flight,
+        unreachable=unreachable,
+        programs=program_counts(before.programs, after.programs),
+    )
+    return JobTally(
+        packets,
+        bytes_on_wire=frames_from_hosts(plan, links, ranks, at_hosts=at_hosts),
+        payload_bytes=sum(row.received_bytes for row in rows if not row.warmup),
+    )
+
+
 def packet_totals(
     plan: Plan,
     placement: Container[str],
@@ -199,6 +239,11 @@ def native_rows(switches: Iterable[SwitchCounters], links: Mapping[int, LinkCoun
                 rows.append(SwitchRow(switch.name, "program", name, count, 0, dropped))
         rows += [SwitchRow(switch.name, *counted, dropped=0) for counted in switch.counted]
     return rows
+
+
+def in_order(rows: Iterable[SwitchRow]) -> tuple[SwitchRow, ...]:
+    """As `switches.csv` has them."""
+    return tuple(sorted(rows, key=lambda row: (row.switch, row.kind, row.name)))
 
 
 def frames_from_hosts(plan: Plan, links: Iterable[LinkRow], ranks: Mapping[str, int], *, at_hosts: bool) -> int:

@@ -1,7 +1,6 @@
 """The books of a simulated run's measured part: counters when it begins and when it ends, and what lies between."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from testbed.fabric.counters import SwitchCounters
@@ -9,13 +8,13 @@ from testbed.fabric.links import LinkCounters
 from testbed.plan.model import JobPlan
 from testbed.results.samples import LinkRow, SwitchRow
 from testbed.run.counting import (
+    JobCounters,
     JobTally,
     Tally,
-    frames_from_hosts,
+    in_order,
+    job_tally,
     link_rows,
     native_rows,
-    packet_totals,
-    program_counts,
     risen,
 )
 from testbed.run.losses import describe_losses, describe_pauses
@@ -23,15 +22,6 @@ from testbed.simulation.job import SimulatedJob
 from testbed.simulation.network import SimulatedNetwork
 
 Counted = Mapping[int, dict[str, Any]]  # rank's number -> its counters, as `testbed.run.counting` takes them
-
-
-@dataclass(frozen=True, slots=True)
-class _Counters:
-    """What there was of one job's packets at an instant."""
-
-    links: Mapping[int, LinkCounters]
-    programs: tuple[SwitchCounters, ...]
-    ranks: Counted
 
 
 class Books:
@@ -44,7 +34,7 @@ class Books:
         self._links: Mapping[int, LinkCounters] = {}
         self._drops: dict[str, int] = {}
         self._programs: tuple[SwitchCounters, ...] = ()
-        self._before: dict[str, _Counters] = {}
+        self._before: dict[str, tuple[JobCounters, Counted]] = {}
 
     def open(self) -> None:
         """The network is empty: what is counted from here on is the measured part."""
@@ -72,26 +62,23 @@ class Books:
         )
         return tally, "; ".join(filter(None, told))
 
-    def _counters_of(self, number: int, job: SimulatedJob) -> _Counters:
-        return _Counters(self._network.link_counters(number), self._network.switch_counters(number), job.counters())
+    def _counters_of(self, number: int, job: SimulatedJob) -> tuple[JobCounters, Counted]:
+        """Of a job, and of its ranks."""
+        of_job = JobCounters(self._network.link_counters(number), self._network.switch_counters(number))
+        return of_job, job.counters()
 
     def _of_job(self, number: int, job: SimulatedJob) -> JobTally:
-        before, after = self._before[job.plan.name], self._counters_of(number, job)
-        links = link_rows(self._plan, before.links, after.links, {})
-        ranks, at_hosts = risen(before.ranks, after.ranks), _counted_at_hosts(job.plan, job)
-        return JobTally(
-            packet_totals(
-                self._plan,
-                job.plan.hosts,
-                links,
-                ranks,
-                at_hosts=at_hosts,
-                in_flight=self._network.in_flight(number),
-                unreachable=0,  # which native switches tell themselves
-                programs=program_counts(before.programs, after.programs),
-            ),
-            bytes_on_wire=frames_from_hosts(self._plan, links, ranks, at_hosts=at_hosts),
-            payload_bytes=sum(row.received_bytes for row in job.rows if not row.warmup),
+        (before, ranks_before), (after, ranks_after) = self._before[job.plan.name], self._counters_of(number, job)
+        return job_tally(
+            self._plan,
+            job.plan,
+            before,
+            after,
+            {},
+            risen(ranks_before, ranks_after),
+            job.rows,
+            at_hosts=_counted_at_hosts(job.plan, job),
+            in_flight=self._network.in_flight(number),
         )
 
     def _link_rows(self) -> tuple[LinkRow, ...]:
@@ -99,7 +86,7 @@ class Books:
 
     def _switch_rows(self, programs: Iterable[SwitchCounters]) -> tuple[SwitchRow, ...]:
         rows = native_rows(programs, self._network.link_counters(), self._plan.graph)
-        return tuple(sorted(rows, key=lambda row: (row.switch, row.kind, row.name)))
+        return in_order(rows)
 
     def _drops_elsewhere(self) -> dict[str, int]:
         """Place -> packets lost outside all queues."""

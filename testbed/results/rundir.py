@@ -93,7 +93,7 @@ class RunDirectory:
 
     def add_iterations(self, rows: Iterable[IterationRow]) -> None:
         """Append rows to `iterations.csv`; on disk (as far as a killed process goes) when this returns."""
-        with _writing(self.path / "iterations.csv"):
+        with writing(self.path / "iterations.csv"):
             rows = list(rows)
             if self._iterations is None:
                 named = any(row.job for row in rows)
@@ -106,7 +106,7 @@ class RunDirectory:
 
     def event(self, kind: str, **details: Any) -> None:
         """Append `{"kind": kind, ...}` to `events.jsonl`; say when by `at_ns` (model time)."""
-        with _writing(self.path / "events.jsonl"):
+        with writing(self.path / "events.jsonl"):
             if self._events is None:
                 self._events = (self.path / "events.jsonl").open("x", encoding="utf-8")
             self._events.write(json.dumps({"kind": kind, **details}) + "\n")
@@ -115,7 +115,7 @@ class RunDirectory:
     def close(self) -> None:
         for file in (self._iterations, self._events):
             if file is not None:
-                with _writing(self.path):
+                with writing(self.path):
                     file.close()
 
     def __enter__(self) -> "RunDirectory":
@@ -139,7 +139,7 @@ class RunDirectory:
 
 def write_whole(path: Path, write: Callable[[IO[str]], object], failure: type[TestbedError] = RunFailed) -> None:
     """Write a file so that it is there in full or not at all, also after a power cut."""
-    with _writing(path, failure):
+    with writing(path, failure):
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with draft.open("w", newline="", encoding="utf-8") as file:
@@ -158,7 +158,8 @@ def _write_row(file: IO[str], values: Iterable[object]) -> None:
 
 
 @contextmanager
-def _writing(path: Path, failure: type[TestbedError] = RunFailed) -> Iterator[None]:
+def writing(path: Path, failure: type[TestbedError] = RunFailed) -> Iterator[None]:
+    """Within, an OSError becomes a failure that names the file and the system's reason."""
     try:
         yield
     except OSError as error:

@@ -13,6 +13,7 @@ from testbed.fabric.planned import fabric_config, switch_config
 from testbed.fabric.programs import compile_programs
 from testbed.netcore import Fabric
 from testbed.plan.model import Address, NativeSwitch, Plan
+from testbed.results.rundir import writing
 from testbed.results.samples import SwapSample
 from testbed.streams import derive
 from testbed.stress.draws import TimedFault
@@ -88,15 +89,15 @@ class SimulatedNetwork:
 
     def capture(self, node: str, port: int, folder: Path, snap_bytes: int) -> None:
         """Write what crosses a port, both ways, into a new pcapng file in `folder`."""
-        name = interface(node, port)
-        self.fabric.capture_start(
-            node,
-            port,
-            folder / f"{name}.pcapng",
-            snap_bytes,
-            interface=name,
-            comment=f"node {node}, port {port}; simulated",
-        )
+        name, comment = interface(node, port), f"node {node}, port {port}; simulated"
+        path = folder / f"{name}.pcapng"
+        with writing(path):
+            self.fabric.capture_start(node, port, path, snap_bytes, interface=name, comment=comment)
+
+    def end_captures(self, folder: Path) -> None:
+        """Complete all capture files in `folder`; raises RunFailed where one could not be written."""
+        with writing(folder):
+            self.fabric.capture_stop()
 
     def _hear(self, event: str, **fields: Any) -> None:
         if event == "links" and not fields["foreseen"]:

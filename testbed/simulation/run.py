@@ -81,8 +81,9 @@ class SimulatedRun:
                 status, error = "interrupted", interrupt
             except TestbedError as failure:
                 status, error = "failed", failure
-            if self._timeline is not None:
-                self._timeline.close()
+            if error is not None:
+                with contextlib.suppress(RunFailed):
+                    self._end_files()
             if self._parts is not None:
                 self._close(self._parts, error)
         samples = Samples(
@@ -130,6 +131,7 @@ class SimulatedRun:
         if plan.spec.traffic:
             self._directory.event("traffic", **traffic.stop())
         self._quiesce(parts)
+        self._end_files()
         self._tally = parts.books.close()
 
     def _made(self, folder: Path) -> _Parts:
@@ -227,10 +229,18 @@ class SimulatedRun:
         for link in cables.values():
             network.capture(link.source, link.source_port, self._directory.pcap.absolute(), capture.snap_bytes)
 
+    def _end_files(self) -> None:
+        """Complete the captures and the timeline; raises RunFailed where one could not be written."""
+        timeline, self._timeline = self._timeline, None
+        try:
+            if self._parts is not None:
+                self._parts.network.end_captures(self._directory.pcap)
+        finally:
+            if timeline is not None:
+                timeline.close()
+
     def _close(self, parts: _Parts, error: TestbedError | None) -> None:
-        """Complete the captures, tell what the simulation came to, and after a failure what may be its reason."""
-        with contextlib.suppress(OSError):
-            parts.network.fabric.capture_stop()
+        """Tell what the simulation came to, and after a failure what may be its reason."""
         told = parts.network.core.statistics()
         self.simulation = Simulation(events=told["events"], hops=told["hops"], virtual_ns=parts.network.now_ns)
         if error is None:

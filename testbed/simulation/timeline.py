@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.plan.model import Plan
+from testbed.results.rundir import writing
 
 FILE = "trace.json"
 _ITERATIONS = 1  # a rank's only lane; messages, which overlap, have tracks of their own
@@ -21,11 +22,13 @@ _WRITTEN_AT_ONCE = 4096
 
 
 class Timeline:
-    """Writes one trace, event by event, into `path`, which must not exist. Raises OSError."""
+    """Writes one trace, event by event, into `path`, which must not exist. Raises RunFailed where it cannot be."""
 
     def __init__(self, path: Path, plan: Plan) -> None:
-        self._file = path.open("x", encoding="utf-8")
-        self._file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
+        self._path = path
+        with writing(path):
+            self._file = path.open("x", encoding="utf-8")
+            self._file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
         self._waiting: list[str] = []
         self._first = True
         self._queues = len(plan.placement)  # the process of the links
@@ -66,10 +69,10 @@ class Timeline:
         self._depths[:] = depths
 
     def close(self) -> None:
-        """Complete the file."""
-        self._flush()
-        self._file.write("\n]}\n")
-        self._file.close()
+        """Complete the file; it is closed in any case."""
+        with writing(self._path), self._file:
+            self._flush()
+            self._file.write("\n]}\n")
 
     def _add(self, **event: Any) -> None:
         self._waiting.append(json.dumps(event))
@@ -78,6 +81,7 @@ class Timeline:
 
     def _flush(self) -> None:
         if self._waiting:
-            self._file.write(("" if self._first else ",\n") + ",\n".join(self._waiting))
+            with writing(self._path):
+                self._file.write(("" if self._first else ",\n") + ",\n".join(self._waiting))
             self._waiting.clear()
             self._first = False

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SPEC = """\
 name: simulated
 engine: simulation
@@ -17,8 +19,10 @@ workload: {size: 64KiB, iterations: 3, warmup: 1}
 """
 
 
-def called(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "testbed", *map(str, arguments)]
+def called(*arguments: str | Path, file_bytes: int | None = None) -> subprocess.CompletedProcess[str]:
+    """file_bytes: how long a file may become that it writes."""
+    limited = [] if file_bytes is None else ["prlimit", f"--fsize={file_bytes}"]
+    command = [*limited, sys.executable, "-m", "testbed", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -52,3 +56,19 @@ def test_the_engine_needs_neither_mininet_nor_a_controller() -> None:
     code = "import testbed.simulation.run, sys; print({'mininet', 'os_ken', 'ryu', 'grpc'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("capture", "options", "file"), [("capture: {select: h1}\n", [], "pcap"), ("", ["--trace-events"], "trace.json")]
+)
+def test_a_file_that_cannot_be_written_whole_fails_the_run(
+    tmp_path: Path, capture: str, options: list[str], file: str
+) -> None:
+    (tmp_path / "spec.yaml").write_text(SPEC.replace("iterations: 3", "iterations: 40") + capture)
+    done = called("run", tmp_path / "spec.yaml", "--out", tmp_path / "run", *options, file_bytes=100_000)
+    assert done.returncode == 1, done.stderr
+    message = f"cannot write {tmp_path / 'run' / file}: File too large"
+    assert f"testbed: {message}\n" in done.stderr
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["status"], result["failure"]) == ("failed", message)
+    assert result["simulation"]["events"] > 0

@@ -78,8 +78,9 @@ class SimulatedJob:
 
     def kill(self, rank: int, now: int) -> None:
         """As if a rank's process died."""
+        awaited = not (self.resting or self.ranks[rank].dead or rank in self._done)
         self.ranks[rank].kill()
-        if not self.resting:
+        if awaited:
             self._look(now)
 
     def counters(self) -> dict[int, dict[str, dict[str, int]]]:

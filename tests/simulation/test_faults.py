@@ -86,6 +86,21 @@ def test_a_killed_rank_is_missed_by_the_others(tmp_path: Path) -> None:
     assert run.result.failure == run.error.message
 
 
+def test_an_iteration_whose_last_rank_is_killed_with_one_that_was_done_ends_once(tmp_path: Path) -> None:
+    """Root 3 and what it sends to are done after some 2 ms; rank 2 has all that it waits for, and computes on."""
+    run = ended(
+        simulate(
+            tmp_path / "run",
+            workload={**SMALL, "collective": "broadcast", "root": 3, "iterations": 1, "warmup": 0, "compute": "1ms"},
+            faults=[
+                {"kind": "slow", "worker": 2, "factor": 10.0},
+                {"kind": "kill", "worker": [2, 3], "at": "5ms"},
+            ],
+        )
+    )
+    assert [row["rank"] for row in run.rows("iterations.csv")] == ["0", "1", "3"]
+
+
 def stalled(directory: Path, **keys: Any) -> Run:
     """A ring whose link to h2 loses everything from 100 us on, with more patience than the run's limit."""
     return simulate(

@@ -216,6 +216,14 @@ class TestWindows:
         pair[1].receive(arrival(0, burst), 0)
         assert "message of 11 bytes where 10" in pair[1].events()[0].reason
 
+    def test_what_comes_after_it_is_no_message(self):
+        pair = ends()
+        pair[1].post_receive(1, 0, 1, memoryview(bytearray(10)), 0)
+        pair[0].post_send(1, 1, 1, b"\xff" * 1000, 0)  # read as the head of one, longer than any memory
+        for burst in pair[0].transmit(0, 10):
+            pair[1].receive(arrival(0, burst), 0)
+        assert [type(event) for event in pair[1].events()] == [Failed]
+
 
 @pytest.mark.parametrize("control", ["cubic", "reno"])
 @pytest.mark.parametrize("seed", range(8))

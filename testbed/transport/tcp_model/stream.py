@@ -91,6 +91,7 @@ class Incoming:
         self._message: _Message | None = None
         self._posted: dict[int, deque[tuple[int, memoryview]]] = {}
         self._early: dict[int, deque[_Message]] = {}
+        self._ended = False
 
     def post(self, id: int, tag: int, view: memoryview) -> None:
         early = self._early.get(tag)
@@ -109,17 +110,17 @@ class Incoming:
             self._events.append(Received(id))
 
     def fail(self, reason: str) -> None:
-        """End all receives."""
+        """End all receives; whatever else comes is thrown away."""
         waiting = [number for queue in self._posted.values() for number, _ in queue]
         if self._message is not None and self._message.id is not None:
             waiting.append(self._message.id)
         self._posted.clear()
-        self._message = None
+        self._message, self._ended = None, True
         self._events += [Failed(number, self._peer, reason) for number in waiting]
 
     def take(self, data: memoryview) -> None:
         """The next bytes of the stream."""
-        while len(data):
+        while len(data) and not self._ended:
             message = self._message
             if message is None:
                 missing = _HEAD.size - len(self._head)

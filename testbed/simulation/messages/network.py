@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from testbed.simulation.messages.flows import BYTE_RATE, Flows, Links
+from testbed.simulation.messages.routes import one_below_another
 from testbed.simulation.messages.sharing import max_min
 from testbed.topology.graph import LinkParameters
 
@@ -86,11 +87,8 @@ class Network:
     def _share(self) -> None:
         """Max-min fair rates for all that are active."""
         ways = [flows.ways for flows in self._flows]
-        longest = max((way.shape[1] for way in ways), default=0)
-        nothing = len(self._rate) - 1
         back = np.concatenate([flows.returning for flows in self._flows])
-        padded = [np.pad(way, ((0, 0), (0, longest - way.shape[1])), constant_values=nothing) for way in ways]
-        rates, first = max_min(np.concatenate(padded), back, self._links.capacity[:-1]), 0
+        rates, first = max_min(one_below_another(ways, len(self._rate) - 1), back, self._links.capacity[:-1]), 0
         for flows, way in zip(self._flows, ways, strict=True):
             flows.share(self.now_ns, rates[first : first + len(way)])
             first += len(way)

@@ -6,7 +6,7 @@ draw that a switch and a subnet have (`single`). Only distances are kept, a byte
 that the routes of 65,536 hosts are megabytes. Cables that are down are left out.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from ipaddress import IPv4Address
 from typing import Any, Literal
 
@@ -75,9 +75,7 @@ class Routes:
             self._walk(source[i : i + _AT_ONCE], target[i : i + _AT_ONCE], source_port[i : i + _AT_ONCE], target_port)
             for i in range(0, len(source), _AT_ONCE)
         ]
-        longest = max((part.shape[1] for part in parts), default=2)
-        padded = [np.pad(p, ((0, 0), (0, longest - p.shape[1])), constant_values=self.nothing) for p in parts]
-        return np.concatenate(padded) if padded else np.zeros((0, longest), np.int64)
+        return one_below_another(parts, self.nothing) if parts else np.zeros((0, 2), np.int64)
 
     def unlike(self, hosts: Ints, byte_ns: npt.NDArray[np.float64]) -> tuple[Ints, Ints]:
         """(source, target): for a host of each edge switch and kind of link one of `hosts` at each distance.
@@ -142,6 +140,18 @@ class Routes:
             near = further & ~seen
             seen |= near
         return distance
+
+
+def one_below_another(parts: Sequence[Ints], nothing: int) -> Ints:
+    """The rows of all, as long as the longest; `nothing` fills up shorter ones."""
+    if len(parts) == 1:
+        return parts[0]
+    longest, first = max((part.shape[1] for part in parts), default=0), 0
+    rows = np.full((sum(map(len, parts)), longest), nothing, np.int64)
+    for part in parts:
+        rows[first : first + len(part), : part.shape[1]] = part
+        first += len(part)
+    return rows
 
 
 def _closed_up(links: Ints, nothing: int) -> Ints:

@@ -32,7 +32,7 @@ from testbed.run.progress import Progress
 from testbed.simulation.messages.flows import Flows
 from testbed.simulation.messages.job import JobMessages, job_messages
 from testbed.simulation.messages.network import Network
-from testbed.simulation.messages.routes import Routes
+from testbed.simulation.messages.routes import Routes, one_below_another
 from testbed.spec.model import WorkloadSpec
 from testbed.stress.draws import TimedFault, timeline
 from testbed.training import gradient_source
@@ -169,8 +169,9 @@ class MessageRun:
             if done:
                 continue
             fault_ns = self._faults[0].at_ns + self._zero_ns if self._faults else np.inf
-            self._heed_limits(busy, min(network.next_ns, fault_ns))
-            if fault_ns <= network.next_ns:
+            next_ns = network.next_ns
+            self._heed_limits(busy, min(next_ns, fault_ns))
+            if fault_ns <= next_ns:
                 self._carry_out(self._faults.pop(0), fault_ns)
             else:
                 network.turn(fault_ns)
@@ -215,7 +216,7 @@ class MessageRun:
             self._down = self._down | set(fault.cables) if down else self._down - set(fault.cables)
             self._routes = routes_of(self._plan.spec, self._plan.graph, sorted(self._down))
             for job in self._jobs:
-                job.paths = _where_there_is_one(job.made.paths(self._routes), job.paths)
+                job.paths = _where_there_is_one(job.made.paths(self._routes), job.paths, self._routes.nothing)
                 if job.flows is not None:
                     job.flows.paths = job.paths
             network.set_down(at_ns, [2 * cable + way for cable in fault.cables for way in (0, 1)], down=down)
@@ -264,9 +265,9 @@ def _since(row: IterationRow, zero_ns: int) -> IterationRow:
     return replace(row, start_ns=row.start_ns - zero_ns, end_ns=row.end_ns - zero_ns)
 
 
-def _where_there_is_one(paths: npt.NDArray[np.int64], before: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _where_there_is_one(
+    paths: npt.NDArray[np.int64], before: npt.NDArray[np.int64], nothing: int
+) -> npt.NDArray[np.int64]:
     """The new paths, but the old ones, which are cut, where nothing leads to the target any more."""
-    width = max(paths.shape[1], before.shape[1])
-    nothing = max(int(paths.max(initial=0)), int(before.max(initial=0)))
-    new, old = (np.pad(each, ((0, 0), (0, width - each.shape[1])), constant_values=nothing) for each in (paths, before))
+    new, old = np.split(one_below_another([paths, before], nothing), 2)
     return np.where((new >= 0).all(axis=1, keepdims=True), new, old)

@@ -1,15 +1,16 @@
 """RoCE endpoints and what drives them in a simulation, compiled by mypyc: the same modules, some three times as fast.
 
 What was compiled lies in the user's cache, `$XDG_CACHE_HOME/testbed/compiled/KEY` (default ~/.cache). The key is a
-digest of the sources of these modules and of all that they work with, and of Python. So a checkout that is edited never
-runs what was compiled before: it runs its sources, until `python -m testbed.compiled` compiles them. TESTBED_COMPILED=0
-makes every process run the sources.
+digest of the sources of these modules and of all whose types they rely on, and of Python. So a checkout that is edited
+never runs what was compiled before: it runs its sources, until `python -m testbed.compiled` compiles them.
+TESTBED_COMPILED=0 makes every process run the sources.
 """
 
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
@@ -30,7 +31,7 @@ MODULES = (  # none of them has a class that an interpreted one inherits from: m
     "testbed.simulation.rank",
 )
 PACKAGE = Path(__file__).resolve().parents[1]
-_WORK_WITH = ("collective", "compiled", "simulation", "transport", "wire", "worker")  # folders of the package
+_WORK_WITH = ("collective", "compiled", "netcore", "simulation", "transport", "wire", "worker")  # the package's folders
 _SHARED = "__mypyc"  # how the module is called that mypyc puts the code of all into
 
 
@@ -39,19 +40,27 @@ def cache_folder() -> Path:
     return Path(base if base else Path.home() / ".cache") / "testbed" / "compiled"
 
 
+def sources(folder: Path) -> Iterator[Path]:
+    """Python files and stubs in it and below."""
+    return (path for path in folder.rglob("*.py*") if path.suffix in (".py", ".pyi"))
+
+
 @cache
-def key() -> str:
+def key(package: Path = PACKAGE) -> str:
     """What present sources and this Python are told by."""
     digest = hashlib.sha256(EXTENSION_SUFFIXES[0].encode())
     for folder in _WORK_WITH:
-        for path in sorted((PACKAGE / folder).rglob("*.py")):
-            digest.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes())
+        for path in sorted(sources(package / folder)):
+            digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:20]
 
 
 def ready() -> bool:
     """Whether the present sources are compiled."""
-    return (cache_folder() / key()).is_dir()
+    try:
+        return cache_folder().is_dir() and (cache_folder() / key()).is_dir()
+    except OSError:  # a cache that this user may not look into
+        return False
 
 
 def wanted() -> bool:
@@ -65,10 +74,14 @@ def running() -> bool:
 
 
 def install() -> None:
-    """Have this process import what is compiled, if it is; to be called before any of MODULES is imported."""
-    if wanted() and not running() and cache_folder().is_dir() and ready():
+    """Have this process import what is compiled, if it is.
+
+    Not once one of MODULES is imported: what is compiled knows the others' insides, and has them all compiled.
+    """
+    if wanted() and not running() and sys.modules.keys().isdisjoint(MODULES) and ready():
         folder = cache_folder() / key()
-        os.utime(folder)
+        with suppress(OSError):  # another user's
+            os.utime(folder)
         sys.meta_path.insert(0, _Finder(folder))
 
 

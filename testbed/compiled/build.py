@@ -6,14 +6,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
-from testbed.compiled import MODULES, PACKAGE, cache_folder, key
+from testbed.compiled import MODULES, PACKAGE, cache_folder, key, ready, sources
 from testbed.errors import MachineLacks, RunFailed
 
 COMPILE_LIMIT_S = 1800
 _KEPT = 4  # versions of the sources; the ones that were used last
+_WORK = "build-"  # how folders begin in which something is made
+_ABANDONED_S = 24 * 3600  # whoever made such a folder that long ago is dead
 _LAST_WORDS = 12  # lines
 # mypyc looks up the types of a tuple's fields in its module alone.
 _NEEDS = "from builtins import memoryview"
@@ -30,15 +33,29 @@ def lacks() -> str | None:
 
 def build() -> Path:
     """Compile the present sources, unless they are; the folder. Raises MachineLacks, RunFailed."""
-    target = cache_folder() / key()
-    if target.is_dir():
-        return target
+    if ready():
+        return cache_folder() / key()
     if (lack := lacks()) is not None:
         raise MachineLacks(f"this machine has no {lack}", hint="without it, all runs as before, only slower")
+    try:
+        target = _built()
+    except OSError as error:
+        raise RunFailed(
+            f"the cache of compiled endpoints cannot be written: {error.filename or cache_folder()}: {error.strerror}",
+            hint="XDG_CACHE_HOME names the folder that it is in (default ~/.cache)",
+        ) from error
+    with suppress(OSError):  # another process does it too
+        _prune()
+    return target
+
+
+def _built() -> Path:
     cache_folder().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="build-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=_WORK, ignore_cleanup_errors=True) as folder:
         work, made = Path(folder, "work"), Path(folder, "made")
         _copy(work)
+        target = cache_folder() / key(work / PACKAGE.name)  # of what is compiled, whatever is edited meanwhile
+        _prepare(work)
         _compile(work)
         made.mkdir()
         for file in work.rglob("*.so"):
@@ -49,17 +66,19 @@ def build() -> Path:
             raise RunFailed(f"mypyc made no {', '.join(missing)}")
         with suppress(OSError):  # another process was faster
             made.rename(target)
-    _prune()
     return target
 
 
 def _copy(work: Path) -> None:
     """What mypyc reads: the package's sources and stubs."""
-    for path in PACKAGE.rglob("*.py*"):
-        if path.suffix in (".py", ".pyi"):
-            copied = work / PACKAGE.name / path.relative_to(PACKAGE)
-            copied.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copied)
+    for path in sources(PACKAGE):
+        copied = work / PACKAGE.name / path.relative_to(PACKAGE)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copied)
+
+
+def _prepare(work: Path) -> None:
+    """What the copies must have more than the sources do."""
     for name in MODULES:
         source = work / _file(name)
         lines = source.read_text(encoding="utf-8").split("\n")
@@ -91,7 +110,9 @@ def _module(file: Path) -> str:
 
 
 def _prune() -> None:
-    """Remove all but those that were used last."""
-    versions = [path for path in cache_folder().iterdir() if not path.name.startswith("build-")]
-    for path in sorted(versions, key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT:]:
+    """Remove all but those that were used last, and what the dead left behind."""
+    used_s = {path: path.stat().st_mtime for path in cache_folder().iterdir()}
+    versions = sorted((path for path in used_s if not path.name.startswith(_WORK)), key=used_s.__getitem__)
+    abandoned = (path for path in used_s.keys() - set(versions) if time.time() - used_s[path] > _ABANDONED_S)
+    for path in (*versions[:-_KEPT], *abandoned):
         shutil.rmtree(path, ignore_errors=True)

@@ -10,7 +10,9 @@ import pytest
 
 from testbed import compiled
 from testbed.cli._compiled import large
+from testbed.compiled import build as building
 from testbed.compiled.build import build, lacks
+from testbed.errors import RunFailed
 from testbed.spec.model import Spec
 
 ROOT = Path(__file__).parents[2]
@@ -36,8 +38,8 @@ def python(code: str, tree: Path = ROOT, **variables: str) -> str:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of the package's Python files."""
-    for path in (ROOT / "testbed").rglob("*.py"):
+    """A copy of the package's Python files and stubs."""
+    for path in compiled.sources(ROOT / "testbed"):
         copied = tmp_path / "tree" / path.relative_to(ROOT)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copied)
@@ -57,13 +59,41 @@ def test_an_edit_of_any_source_gives_another_key_and_runs_the_source(tree: Path,
     assert python(asks, tree, **cache) == f"True {served / 'testbed.wire.roce.so'}"
     source = tree / "testbed" / "wire" / "roce.py"
     assert python(asks, tree, TESTBED_COMPILED="0", **cache) == f"False {source}"
-    for edited in ("wire/roce.py", "transport/endpoint.py", "collective/schedule.py"):
+    for edited in ("wire/roce.py", "transport/endpoint.py", "collective/schedule.py", "netcore/__init__.pyi"):
         file = tree / "testbed" / edited
         before = file.read_text()
         file.write_text(before + "\n")
         assert python(asks, tree, **cache) == f"False {source}"
         file.write_text(before)
     assert python(asks, tree, **cache).startswith("True")
+    assert python(f"import testbed.wire.roce; {asks}", tree, **cache) == f"False {source}"  # all of them or none
+
+
+def test_what_is_edited_while_it_is_compiled_is_not_taken_for_what_was_there_before(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compile_nothing(work: Path) -> None:
+        for name in compiled.MODULES:
+            Path(work, *name.split(".")).with_suffix(".so").touch()
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(building, "lacks", lambda: None)
+    monkeypatch.setattr(building, "_compile", compile_nothing)
+    monkeypatch.setattr(building, "PACKAGE", tree / "testbed")
+    before = compiled.key()
+    (tree / "testbed" / "wire" / "roce.py").write_text("import struct\n")
+    served = build()
+    assert served.name == compiled.key(tree / "testbed") != before
+    assert {path.name for path in served.iterdir()} == {f"{name}.so" for name in compiled.MODULES}
+
+
+def test_a_cache_that_cannot_be_used_is_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(building, "lacks", lambda: None)
+    assert not compiled.ready()
+    with pytest.raises(RunFailed, match="cannot be written"):
+        build()
 
 
 def test_what_is_large_enough_to_compile_for() -> None:

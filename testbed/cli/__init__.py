@@ -16,10 +16,8 @@ from typing import NoReturn
 
 import typer
 
-from testbed import __version__, compiled
+from testbed import __version__
 from testbed.errors import TestbedError, UsageError
-
-compiled.install()
 
 
 @dataclass(frozen=True, slots=True)

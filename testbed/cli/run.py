@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from testbed import compiled
 from testbed.cli.console import console
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def register(app: typer.Typer) -> None:
         trace_events: Annotated[bool, typer.Option(help="Simulation: write trace.json, for Perfetto.")] = False,
     ) -> int:
         """Run an experiment and print what it measured."""
+        compiled.install()
         from testbed.plan import DEFAULT_CAPABILITIES
         from testbed.run.experiment import emulates, run_experiment
         from testbed.spec.reader import read_experiment

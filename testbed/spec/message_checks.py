@@ -9,7 +9,7 @@ from typing import Any
 from testbed.spec.document import Step
 from testbed.spec.model import FaultSpec, JobSpec, LinkSpec
 from testbed.spec.network_checks import Network
-from testbed.topology.switches import KEYS
+from testbed.topology.switches import KEYS, WRITTEN
 from testbed.training import OF_ANY_SIZE, is_stored
 from testbed.transport import ParameterError, reduces
 
@@ -40,9 +40,9 @@ def check_messages(net: Network) -> None:
         if given is not None:
             add((key,), f"is of packets: {_NEEDS}", at_key=True)
     for key in (*KEYS, "overrides"):
-        value = getattr(spec.switches, f"{key}_bytes" if key == "trim" else key, None)
+        value = getattr(spec.switches, key)
         if value and not (key == "program" and value == _PROGRAM):
-            add(("switches", key), f"says what a switch does with packets: {_NEEDS}", at_key=True)
+            add(("switches", WRITTEN.get(key, key)), f"says what a switch does with packets: {_NEEDS}", at_key=True)
     for name, job in spec.all_jobs.items():
         _check_job(net, ("jobs", name) if name else (), job)
 

@@ -33,6 +33,7 @@ WRONG = [
     ("workload:", "capture: {select: h0}\nworkload:", "capture", "is of packets"),
     ("workload:", "host: {per_packet: 1us}\nworkload:", "host", "is of packets"),
     ("workload:", "switches: {kind: native, pfc: {xoff: 9KiB, xon: 8KiB}}\nworkload:", "switches.pfc", "with packets"),
+    ("workload:", "switches: {kind: native, trim: 64B}\nworkload:", "switches.trim", "with packets"),
     ("workload:", "traffic: [{kind: constant, from: h5, to: h6, rate: 1Gbps}]\nworkload:", "traffic", "is packets"),
     ("workload: {size: 1MiB}", "workload: {gradients: digits-mlp}", "workload.gradients", "learns from the result"),
     ("kind: roce, congestion: dcqcn", "kind: aggregation", "transport.kind", "added up by switches"),

@@ -34,10 +34,8 @@ def compile_p4(
     """
     macros, folders = dict(defines or {}), (*include_dirs, shared_folder("p4"))
     by = maker()
-    if by is None:
-        return _compiled(path, macros, folders, Inputs())
     name = named(path.stem, (by, str(path), sorted(macros.items()), [str(folder) for folder in folders]), "compiled")
-    if (content := content_of(name)) is not None:
+    if by is not None and (content := content_of(name)) is not None:
         files, absent, text, p4info, warnings = marshal.loads(content)
         if unchanged(files, absent):
             return Compiled(text, P4Info(*p4info), tuple(map(_warning, warnings)))
@@ -45,10 +43,11 @@ def compile_p4(
         begin()
     inputs = Inputs()
     made = _compiled(path, macros, folders, inputs)
-    p4info = made.p4info.text, made.p4info.binary
-    warnings = [_told(each) for each in made.warnings]
-    with suppress(UsageError):  # it is only kept in vain
-        keep(name, marshal.dumps((sorted(inputs.files), sorted(inputs.absent), made.text, p4info, warnings)))
+    if by is not None:
+        p4info = made.p4info.text, made.p4info.binary
+        warnings = [_told(each) for each in made.warnings]
+        with suppress(UsageError):  # it is only kept in vain
+            keep(name, marshal.dumps((sorted(inputs.files), sorted(inputs.absent), made.text, p4info, warnings)))
     return made
 
 

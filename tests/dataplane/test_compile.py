@@ -217,12 +217,14 @@ def test_another_testbed_compiles_anew(tmp_path: Path) -> None:
 def test_a_compiler_that_is_exchanged_meanwhile_keeps_nothing(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody knows which of its modules are imported already."""
-    path = tmp_path / "program.p4"
+    """Nobody knows which of its modules are imported already; it still says when it begins."""
+    path, begun = tmp_path / "program.p4", []
     path.write_text(program())
     monkeypatch.setattr(caching, "_IMPORTED_NS", 0)
     caching.maker.cache_clear()
     try:
         assert [_plain(compile_p4(path)) == _plain(compile_p4(path)), cache.exists()] == [True, False]
+        compile_p4(path, begin=lambda: begun.append(path))
+        assert begun == [path]
     finally:
         caching.maker.cache_clear()

@@ -134,10 +134,10 @@ class Conductor:
             return all(rank in found for rank, _ in self.living(among))
 
         def vain() -> str:
-            now, late = time.monotonic(), [rank for rank, _ in self.living(among) if rank not in found]
-            return next(
-                (why for ranks, at, why in self._lost_causes if at <= now and any(r in ranks for r in late)), ""
-            )
+            for ranks, at, why in self._lost_causes:
+                if at <= time.monotonic() and any(r in ranks and r not in found for r, _ in self.living(among)):
+                    return why
+            return ""
 
         yield Wait.during(complete, lambda: f"{what}: {self._missing(found, among)}", timeout_s, vain)
         return found

@@ -67,14 +67,15 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
             switches[name] = replace(switches[name], entries=entries + switches[name].entries)
     everyone = RankPaths(graph, paths, graph.hosts)
     prediction = predict_all([job.prediction for job in jobs], spec.traffic, everyone, switching)
-    journeys = [_journey(job, RankPaths(graph, paths, job.placement or graph.hosts)) for job in jobs]
+    emulated = spec.engine == "emulation"
+    journeys = [_journey(job, RankPaths(graph, paths, job.placement or graph.hosts)) for job in jobs if emulated]
     dilation = dilate(spec, prediction.packet_hops_per_s, journeys, capabilities, switching.kind).value
     check_range(spec, graph, prediction, dilation)
     if switching.kind == "bmv2":
         check_ceiling(prediction, capabilities.through("bmv2"), dilation)
     core = router.core_cables()
     # In simulation nothing fails but what faults take down.
-    failing = [frozenset([cable]) for cable in core] if spec.engine == "emulation" else []
+    failing = [frozenset([cable]) for cable in core] if emulated else []
     # A host's only cable leaves nothing to choose, so only switch-to-switch cables count.
     failing += [cables & frozenset(core) for cables in failing_sets(graph, spec.faults)]
     return Plan(

@@ -675,11 +675,11 @@ void fabric_advance(struct fabric *fabric, int64_t until_ns)
     fabric->virtual_ns = until_ns;
 }
 
-/* Call what is due; false: something failed. */
-static bool call_due(struct fabric *fabric)
+/* Call what is due; false: something failed. What is called may be native code, that does not look for interrupts. */
+static bool call_due(struct fabric *fabric, bool (*interrupted)(void))
 {
     for (struct due *due; !fabric->ends_playing && (due = due_take(&fabric->due));)
-        if (!due->serve(due, fabric->virtual_ns))
+        if (!due->serve(due, fabric->virtual_ns) || interrupted())
             return false;
     return true;
 }
@@ -690,7 +690,7 @@ bool fabric_play(struct fabric *fabric, int64_t until_ns, bool (*interrupted)(vo
     fabric->playing = true;
     fabric->ends_playing = false;
     for (;;) {
-        well = call_due(fabric);
+        well = call_due(fabric, interrupted);
         if (!well || fabric->ends_playing)
             break;
         size_t fired = eventq_run(&fabric->events, until_ns, FABRIC_PLAY_EVENTS);

@@ -153,8 +153,8 @@ void fabric_send(struct fabric_port *port, struct packet *packet);
 void fabric_advance(struct fabric *fabric, int64_t until_ns);
 
 /* The same, but what comes due is called between two events, at whose instant the clock stands then, until `ends_playing` is
- * set or one of them fails: false, as when `interrupted`, which is asked now and then, tells so. What is called may hand in
- * packets and call anything else of the fabric. */
+ * set or one of them fails: false, as when `interrupted`, which is asked after each of them and now and then, tells so. What
+ * is called may hand in packets and call anything else of the fabric. */
 bool fabric_play(struct fabric *fabric, int64_t until_ns, bool (*interrupted)(void));
 
 /* Note on a packet whose layout is known of which job it is. */

@@ -7,6 +7,7 @@ it each a serialisation later.
 import ctypes
 import gc
 import math
+import signal
 import subprocess
 import sys
 import weakref
@@ -134,6 +135,26 @@ def test_what_a_callback_raises_ends_playing_and_it_may_go_on(row: Row) -> None:
     assert not row.turns[1]
     assert row.fabric.play(10**6) == 10**6
     assert len(row.turns[1]) == 1
+
+
+def test_an_interrupt_ends_playing_where_only_native_code_is_called(row: Row) -> None:
+    """Compiled endpoints are such code; here it is libc's `raise`, of the signal whose number is the instant."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    at, seen = int(signal.SIGUSR1), list[int]()
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        row.fabric.call_at(at, getattr(ctypes.CDLL(None), "raise"))
+        row.fabric.call_at(at, seen.append)
+        with pytest.raises(KeyboardInterrupt):
+            row.fabric.play(10**6)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen == []
+    assert row.fabric.play(10**6) == 10**6
+    assert seen == [at]
 
 
 def test_a_turn_sends_sets_alarms_and_changes_links(loaded: Loaded) -> None:

@@ -158,13 +158,14 @@ static bool receive_in_flow(struct socket *socket, struct packet *packet, const 
 void socket_receive(struct socket *socket, struct packet *packet, int64_t now_ns)
 {
     struct roce_frame at;
-    if (socket->roce && !socket->coalesces) { /* how long the header is, is not known */
+    if (!socket->coalesces) { /* how long a header is, is not known, and plain bytes are all told */
         struct packet *filled = split_fill(&fabric_of_socket(socket)->pool, packet, SPLIT_ALL);
         packet = filled ? filled : packet;
     }
     if (!socket->roce) {
-        bool corrupt = packet->flags & PACKET_CORRUPTED &&
-                       !frame_transport_intact(packet->frame, &packet->layout, (struct frame_tail){0});
+        bool flipped = packet->flags & PACKET_CORRUPTED;
+        bool corrupt = packet_here(packet) < packet->length ||
+                       (flipped && !frame_transport_intact(packet->frame, &packet->layout, (struct frame_tail){0}));
         struct arrived *run = begin_run(socket, packet, corrupt);
         if (run)
             run->segment_bytes = packet->layout.end - packet->layout.payload;

@@ -366,6 +366,15 @@ def test_plain_payloads_are_told_one_by_one(row: Row) -> None:
     ]
 
 
+def test_a_plain_socket_is_told_all_bytes_of_what_flew_by_reference(row: Row) -> None:
+    came: list[bytes] = []
+    sender = row.fabric.open_socket(row.hosts[0], 5000, lambda *_: None, framing="roce")
+    row.fabric.open_socket(row.hosts[1], 5000, lambda _, runs: came.extend(bytes(r[5]) for r in runs), framing="plain")
+    row.fabric.send_run(sender, ip(1), 9, ECT, [bth(ONLY, 0, pad=3)], data(1)[:-3], SEGMENT)
+    row.settle()
+    assert [payload[:-4] for payload in came] == [bth(ONLY, 0, pad=3) + data(1)[:-3] + bytes(3)]
+
+
 def test_a_sink_counts_and_a_stranger_is_dropped(loaded: Loaded) -> None:
     row = Row(loaded, (0, 0, 0))
     row.fabric.sink(row.hosts[1], 7000, 7009)

@@ -359,7 +359,10 @@ class Fabric:
         """End all captures; their files are complete then. Raises the first OSError that kept one from being so."""
 
     def advance(self, until_ns: int) -> None:
-        """Let the virtual clock go to an instant, and all happen that is due by then. Not while running."""
+        """Let the virtual clock go to an instant, and all happen that is due by then.
+
+        RuntimeError: there are sockets or functions to be called (`play`), or it is held, or no virtual clock.
+        """
 
     # Sockets of hosts at memory ports, under a virtual clock. `play` keeps the interpreter's lock, and calls turns and
     # functions between two events; these may call any other method but `play` and `advance`.

@@ -450,8 +450,8 @@ PyObject *py_advance(PyObject *self, PyObject *argument)
 {
     struct advancing advancing = {.until_ns = PyLong_AsLongLong(argument)};
     bool is_virtual = fabric_of(self)->is_virtual;
-    if (fabric_of(self)->refers || fabric_of(self)->playing)
-        return PyErr_Format(PyExc_RuntimeError, "a fabric that has sockets, or is played, is not advanced");
+    if (fabric_of(self)->refers || fabric_of(self)->playing || ((struct fabric_object *)self)->calls)
+        return PyErr_Format(PyExc_RuntimeError, "a fabric that has sockets or functions to call is played, not advanced");
     if (PyErr_Occurred() || (is_virtual && !fabric_type_call(fabric_of(self), apply_advance, &advancing)))
         return NULL;
     if (!is_virtual || advancing.held)

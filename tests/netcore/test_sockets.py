@@ -543,6 +543,17 @@ def test_playing_is_not_entered_twice_and_time_not_turned_back(row: Row) -> None
         row.fabric.advance(20)
 
 
+def test_what_is_to_be_called_is_not_passed_over() -> None:
+    fabric, seen = Fabric(1, virtual=True), list[int]()
+    fabric.advance(5)
+    fabric.call_at(10, seen.append)
+    with pytest.raises(RuntimeError, match="not advanced"):
+        fabric.advance(20)
+    fabric.play(15)
+    fabric.advance(20)
+    assert seen == [10]
+
+
 @pytest.mark.slow
 def test_all_of_this_under_the_sanitizers() -> None:
     code = prelude() + f"import pytest; sys.exit(pytest.main(['-q', '-x', '-m', 'not slow', {__file__!r}]))"

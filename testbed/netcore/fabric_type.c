@@ -289,10 +289,20 @@ static PyObject *set_job_hosts(PyObject *self, PyObject *argument)
 
 /* --- counters ------------------------------------------------------------------------------------------------------ */
 
+/* What is counted of a class of packets. */
+struct class_reading {
+    struct link_counts counts;
+    uint64_t in_flight;
+};
+
+static struct class_reading read_class(const struct link *link, enum link_class class)
+{
+    return (struct class_reading){link_counts_of(link, class), link_in_flight(link, class)};
+}
+
 /* What a link has to tell, copied by the loop; percentiles take their time elsewhere. */
 struct link_reading {
-    struct link_counts counts[LINK_CLASSES];
-    uint64_t in_flight[LINK_CLASSES];
+    struct class_reading all, asked;
     uint64_t max_queued_bytes;
     int64_t busy_ns;
     uint64_t measured_bps;
@@ -304,16 +314,20 @@ struct link_reading {
     struct histogram lateness;
 };
 
+/* Of all links. */
+struct reading {
+    enum link_class asked;
+    struct link_reading *links;
+};
+
 static void read_links(struct fabric *fabric, void *argument)
 {
-    struct link_reading *readings = argument;
+    const struct reading *of = argument;
     for (size_t i = 0; i < fabric->link_count; i++) {
         const struct link *link = &fabric->links[i]->link;
-        struct link_reading *reading = &readings[i];
-        for (enum link_class class = 0; class < LINK_CLASSES; class++) {
-            reading->counts[class] = link_counts_of(link, class);
-            reading->in_flight[class] = link_in_flight(link, class);
-        }
+        struct link_reading *reading = &of->links[i];
+        reading->all = read_class(link, LINK_ALL);
+        reading->asked = read_class(link, of->asked);
         reading->max_queued_bytes = link->max_queued_bytes;
         reading->busy_ns = link->busy_ns;
         reading->measured_bps = link_measured_bps(link);
@@ -343,12 +357,14 @@ static void read_and_mark_links(struct fabric *fabric, void *argument)
     apply_mark(fabric, NULL);
 }
 
-static PyObject *counts_dictionary(const struct link_counts *of, uint64_t in_flight)
+static PyObject *counts_dictionary(const struct class_reading *reading)
 {
+    const struct link_counts *of = &reading->counts;
     return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsK}", "entered", of->entered, "packets", of->packets, "bytes", of->bytes,
                          "dropped_queue", of->dropped_queue, "dropped_loss", of->dropped_loss, "dropped_down",
                          of->dropped_down, "corrupted", of->corrupted, "duplicated", of->duplicated, "ecn_marked",
-                         of->ecn_marked, "strayed", of->strayed, "shortened", of->shortened, "in_flight", in_flight);
+                         of->ecn_marked, "strayed", of->strayed, "shortened", of->shortened, "in_flight",
+                         reading->in_flight);
 }
 
 static PyObject *gauges_dictionary(const struct link_reading *of)
@@ -384,37 +400,34 @@ static PyObject *counters(PyObject *self, PyObject *args)
     enum link_class class;
     if (!PyArg_ParseTuple(args, "|Op:counters", &job, &marks) || !fabric_type_class(job, &class))
         return NULL;
-    struct link_reading *readings = PyMem_Calloc(fabric->link_count + 1, sizeof *readings);
-    if (!readings)
+    struct reading reading = {class, PyMem_Calloc(fabric->link_count + 1, sizeof *reading.links)};
+    if (!reading.links)
         return PyErr_NoMemory();
-    bool done = fabric_type_call(fabric, marks ? read_and_mark_links : read_links, readings);
+    bool done = fabric_type_call(fabric, marks ? read_and_mark_links : read_links, &reading);
     PyObject *list = done ? PyList_New((Py_ssize_t)fabric->link_count) : NULL;
     for (size_t i = 0; list && i < fabric->link_count; i++) {
-        const struct link_reading *of = &readings[i];
-        PyObject *entry = Py_BuildValue("NNN", counts_dictionary(&of->counts[LINK_ALL], of->in_flight[LINK_ALL]),
-                                        counts_dictionary(&of->counts[class], of->in_flight[class]),
+        const struct link_reading *of = &reading.links[i];
+        PyObject *entry = Py_BuildValue("NNN", counts_dictionary(&of->all), counts_dictionary(&of->asked),
                                         gauges_dictionary(of));
         if (!entry)
             Py_CLEAR(list);
         else
             PyList_SET_ITEM(list, (Py_ssize_t)i, entry);
     }
-    PyMem_Free(readings);
+    PyMem_Free(reading.links);
     return list;
 }
 
 struct count_reading {
     const struct link *link;
-    struct link_counts counts;
-    uint64_t in_flight;
+    struct class_reading all;
 };
 
 static void read_counts(struct fabric *fabric, void *argument)
 {
     struct count_reading *reading = argument;
     (void)fabric;
-    reading->counts = link_counts_of(reading->link, LINK_ALL);
-    reading->in_flight = link_in_flight(reading->link, LINK_ALL);
+    reading->all = read_class(reading->link, LINK_ALL);
 }
 
 static PyObject *link_counts(PyObject *self, PyObject *argument)
@@ -425,7 +438,7 @@ static PyObject *link_counts(PyObject *self, PyObject *argument)
     struct count_reading reading = {.link = link_at(fabric_of(self), index)};
     if (!reading.link || !fabric_type_call(fabric_of(self), read_counts, &reading))
         return NULL;
-    return counts_dictionary(&reading.counts, reading.in_flight);
+    return counts_dictionary(&reading.all);
 }
 
 struct pauses {

@@ -70,8 +70,8 @@ struct link_counts {
 
 #define LINK_JOBS 16
 
-/* Whose packets are asked for. */
-enum link_class { LINK_ALL, LINK_JOB, LINK_ONE_JOB, LINK_CLASSES = LINK_ONE_JOB + LINK_JOBS };
+/* Whose packets are asked for: LINK_ONE_JOB and the number of a job stand for that job's. */
+enum link_class { LINK_ALL, LINK_JOB, LINK_ONE_JOB };
 
 /* Each packet is counted once, with those of its job or of none. */
 enum link_owner { LINK_NO_JOB, LINK_FIRST_JOB, LINK_OWNERS = LINK_FIRST_JOB + LINK_JOBS };

@@ -545,28 +545,38 @@ PyObject *py_messages(PyObject *self, PyObject *argument)
 
 /* --- counters ------------------------------------------------------------------------------------------------------ */
 
+/* What is counted of a class of packets. */
+struct switch_class {
+    struct switch_counts counts;
+    uint64_t trimmed; /* at all its ports */
+};
+
 struct switch_reading {
     const struct p4_switch *of;
-    struct switch_counts counts[LINK_CLASSES];
-    uint64_t trimmed[LINK_CLASSES]; /* at all its ports */
+    enum link_class asked;
+    struct switch_class all, job;
     uint64_t digests, lost_digests, lost_messages;
 };
+
+static struct switch_class read_class(const struct p4_switch *of, enum link_class class)
+{
+    struct switch_class reading = {.trimmed = 0};
+    link_sum(&of->counts[0].received, sizeof reading.counts / sizeof(uint64_t), class, &reading.counts.received);
+    for (uint32_t i = 0; i < SWITCH_PORTS; i++)
+        if (of->ports[i] && of->ports[i]->egress)
+            reading.trimmed += link_counts_of(of->ports[i]->egress->link, class).trimmed;
+    return reading;
+}
 
 static void read_switch(struct fabric *fabric, void *argument)
 {
     struct switch_reading *reading = argument;
-    const struct p4_switch *of = reading->of;
     (void)fabric;
-    size_t fields = sizeof *of->counts / sizeof(uint64_t);
-    for (enum link_class class = 0; class < LINK_CLASSES; class++) {
-        link_sum(&of->counts[0].received, fields, class, &reading->counts[class].received);
-        for (uint32_t i = 0; i < SWITCH_PORTS; i++)
-            if (of->ports[i] && of->ports[i]->egress)
-                reading->trimmed[class] += link_counts_of(of->ports[i]->egress->link, class).trimmed;
-    }
-    reading->digests = of->digest_count;
-    reading->lost_digests = of->lost_digests;
-    reading->lost_messages = of->lost_messages;
+    reading->all = read_class(reading->of, LINK_ALL);
+    reading->job = read_class(reading->of, reading->asked);
+    reading->digests = reading->of->digest_count;
+    reading->lost_digests = reading->of->lost_digests;
+    reading->lost_messages = reading->of->lost_messages;
 }
 
 PyObject *py_switch_counters(PyObject *self, PyObject *args)
@@ -575,18 +585,18 @@ PyObject *py_switch_counters(PyObject *self, PyObject *args)
     enum link_class class;
     if (!PyArg_ParseTuple(args, "O|O:switch_counters", &number, &of_job) || !fabric_type_class(of_job, &class))
         return NULL;
-    struct switch_reading reading = {.of = switch_of(self, number)};
+    struct switch_reading reading = {.of = switch_of(self, number), .asked = class};
     if (!reading.of || !fabric_type_call(fabric_of(self), read_switch, &reading))
         return NULL;
-    const struct switch_counts *all = &reading.counts[LINK_ALL], *job = &reading.counts[class];
+    const struct switch_counts *all = &reading.all.counts, *job = &reading.job.counts;
     return Py_BuildValue(
         "{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "received", all->received, "injected", all->injected,
         "duplicated", all->duplicated, "dropped_program", all->dropped_program, "dropped_assert", all->dropped_assert,
         "dropped_port", all->dropped_port, "dropped_passes", all->dropped_passes, "dropped_memory", all->dropped_memory,
-        "punted", all->punted, "dropped_punt", all->dropped_punt, "trimmed", reading.trimmed[LINK_ALL], "job_received",
+        "punted", all->punted, "dropped_punt", all->dropped_punt, "trimmed", reading.all.trimmed, "job_received",
         job->received, "job_injected", job->injected, "job_duplicated", job->duplicated, "job_dropped_program",
         job->dropped_program, "job_dropped_assert", job->dropped_assert, "job_dropped_port", job->dropped_port,
         "job_dropped_passes", job->dropped_passes, "job_dropped_memory", job->dropped_memory, "job_punted", job->punted,
-        "job_dropped_punt", job->dropped_punt, "job_trimmed", reading.trimmed[class], "digests", reading.digests,
+        "job_dropped_punt", job->dropped_punt, "job_trimmed", reading.job.trimmed, "digests", reading.digests,
         "lost_digests", reading.lost_digests, "lost_messages", reading.lost_messages);
 }

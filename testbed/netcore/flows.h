@@ -22,7 +22,6 @@ struct flows {
 
 /* The flow of a queue pair; NULL: it is new, and there is no memory for it. A new one has nothing but its key. */
 struct flow *flows_find(struct flows *flows, uint32_t source_ip, uint32_t queue_pair);
-void flows_close(struct flows *flows);
 void flows_destroy(struct flows *flows);
 
 #endif

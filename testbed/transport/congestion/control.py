@@ -83,6 +83,15 @@ class Indifferent:
         return None
 
 
+class Windowed(Indifferent):
+    """What those that hold a window have in common."""
+
+    def _allow(self, packets: float) -> None:
+        """The window from now on; runs are a quarter of it, as acknowledgements clock what leaves (our choice)."""
+        self.window_packets = max(1, int(packets))
+        self.run_packets = max(1, int(packets) // 4)
+
+
 @dataclass(frozen=True, slots=True)
 class Congestion:
     """A registered congestion control. `make(path, values)` makes that of one queue pair.

@@ -12,13 +12,13 @@ Our readings: a window of data has passed when as many packets were acknowledged
 TCP's, the window does not grow in the one after a cut.
 """
 
-from testbed.transport.congestion.control import Congestion, Indifferent
+from testbed.transport.congestion.control import Congestion, Windowed
 from testbed.transport.congestion.scaling import bdp_packets
 from testbed.transport.endpoint import ECN_ECT0, Path
 from testbed.transport.parameters import Parameter, Values, real, whole
 
 
-class Dctcp(Indifferent):
+class Dctcp(Windowed):
     """DCTCP of one queue pair, as sender."""
 
     ecn = ECN_ECT0
@@ -47,7 +47,7 @@ class Dctcp(Indifferent):
         elif marked:
             self._cut(self.alpha / 2)
         elif self._window < self._threshold:
-            self._window = min(self._window + packets, max(self._threshold, self._window))
+            self._window = min(self._window + packets, self._threshold)
         else:
             self._window += packets / self._window
         self._clamp()
@@ -60,7 +60,7 @@ class Dctcp(Indifferent):
     def on_timeout(self, now: int) -> None:  # noqa: ARG002
         self._threshold = max(float(self._least), self._window / 2)
         self._window, self._recovery = 1.0, 0
-        self.window_packets = self.run_packets = 1
+        self._allow(self._window)
 
     def _cut(self, share: float) -> None:
         self._recovery = int(self._window)
@@ -69,8 +69,7 @@ class Dctcp(Indifferent):
     def _clamp(self) -> None:
         floor = 1 if self._window < self._threshold else self._least
         self._window = min(float(self._most), max(float(floor), self._window))
-        self.window_packets = int(self._window)
-        self.run_packets = max(1, int(self._window) // 4)  # our choice: acknowledgements clock what leaves
+        self._allow(self._window)
 
 
 PARAMETERS = (

@@ -23,7 +23,7 @@ Flows become fair where the target lies between the queues at which none and all
 flows cut, and rise, by chance. Where all are marked already below the target, a queue in between moves nobody.
 """
 
-from testbed.transport.congestion.control import Congestion, Indifferent
+from testbed.transport.congestion.control import Congestion, Windowed
 from testbed.transport.congestion.scaling import bdp_packets, within_queue
 from testbed.transport.endpoint import ECN_ECT0, Path
 from testbed.transport.parameters import Parameter, Value, Values, real, whole
@@ -34,7 +34,7 @@ _REFERENCE_BITS = _REFERENCE_BPS * _REFERENCE_RTT_NS // 10**9
 _QUEUE_SHARE = 0.5  # our choice
 
 
-class Nscc(Indifferent):
+class Nscc(Windowed):
     """NSCC of one queue pair, as sender."""
 
     ecn = ECN_ECT0
@@ -154,8 +154,7 @@ class Nscc(Indifferent):
 
     def _clamp(self) -> None:
         self._window = min(self._most, max(1.0, self._window))
-        self.window_packets = int(self._window)
-        self.run_packets = max(1, int(self._window) // 4)  # our choice: acknowledgements clock what leaves
+        self._allow(self._window)
 
 
 _SOURCE = "UEC's public simulator (uet-htsim)"

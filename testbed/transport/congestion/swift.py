@@ -18,7 +18,7 @@ target scales with.
 
 from math import sqrt
 
-from testbed.transport.congestion.control import Congestion, Indifferent
+from testbed.transport.congestion.control import Congestion, Windowed
 from testbed.transport.congestion.scaling import bdp_packets, within_queue
 from testbed.transport.endpoint import Path
 from testbed.transport.parameters import Parameter, Value, Values, real, whole
@@ -27,7 +27,7 @@ _BASE_NS = 25_000
 _QUEUE_SHARE = 0.25  # our choice
 
 
-class Swift(Indifferent):
+class Swift(Windowed):
     """Swift of one queue pair, as sender."""
 
     def __init__(self, path: Path, values: Values) -> None:
@@ -78,9 +78,7 @@ class Swift(Indifferent):
     def rate_bps(self, now: int) -> int | None:  # noqa: ARG002
         if self._window >= 1:
             return None
-        return max(
-            1, int(self._run_bits * self._window * 10**9 / self._rtt_ns)
-        )  # a run leaves rtt / cwnd after the last
+        return max(1, int(self._run_bits * self._window * 10**9 / self._rtt_ns))  # a run each rtt / cwnd
 
     def target_ns(self) -> float:
         """The delay that is aimed at with the present window."""
@@ -96,8 +94,7 @@ class Swift(Indifferent):
 
     def _clamp(self) -> None:
         self._window = min(float(self._most), max(self._least, self._window))
-        self.window_packets = max(1, int(self._window))
-        self.run_packets = max(1, int(self._window) // 4)  # our choice: acknowledgements clock what leaves
+        self._allow(self._window)
 
 
 def _target(path: Path, _: Values) -> Value:

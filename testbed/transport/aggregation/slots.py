@@ -93,9 +93,7 @@ class Slots:
             pieces.append(piece)
             room -= len(piece)
         slots: Numbers = pieces[0]
-        if (
-            len(pieces) > 1
-        ):  # each once, in the order in which they became ready: all members keep to the results' order
+        if len(pieces) > 1:  # each once, as they became ready: all members keep to the results' order
             slots = np.concatenate(pieces)
             slots = slots[np.sort(np.unique(slots, return_index=True)[1])]
         due_ns = self.due_ns[slots]

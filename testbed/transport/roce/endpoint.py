@@ -75,10 +75,8 @@ class RoceEndpoint:
         self._active: dict[int, _QueuePair] = {}  # those with something to send or to wait for, the next to serve first
         self._events: list[Event] = []
         self._now = 0
-        self._deadline_ns: int | None = (
-            None  # as worked out since the last call that may have changed it, if `_settled`
-        )
-        self._settled = False
+        self._deadline_ns: int | None = None
+        self._settled = False  # nothing has happened since that was worked out
 
     def post_send(self, id: int, peer: int, tag: int, buffer: Buffer, now: int) -> None:
         self._now, self._settled = now, False

@@ -109,10 +109,7 @@ def _data_operations() -> dict[int, Operation]:
 
 SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_LAST_IMMEDIATE, SEND_ONLY, SEND_ONLY_IMMEDIATE = range(0x00, 0x06)
 WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMMEDIATE, WRITE_ONLY, WRITE_ONLY_IMMEDIATE = range(0x06, 0x0C)
-_MIDDLE_OF = {
-    (SEND_FIRST, SEND_LAST_IMMEDIATE): SEND_MIDDLE,
-    (WRITE_FIRST, WRITE_LAST_IMMEDIATE): WRITE_MIDDLE,
-}  # of a message that begins and ends so
+_BEGINS, _ENDS = bytes((WRITE_FIRST,)), bytes((WRITE_LAST_IMMEDIATE,))
 ACKNOWLEDGE = 0x11
 CNP = 0x81
 
@@ -294,21 +291,22 @@ def consecutive(headers: Sequence[bytes], start: int) -> int:
 
 
 def whole_message(headers: Sequence[bytes]) -> tuple[Header, Header] | None:
-    """The first and the last of `headers` if they are all those of one message of several packets, one PSN after the
+    """The first and the last of `headers` if they are all those of one WRITE of several packets, one PSN after the
     other without wrapping around, of which only the last may ask for an acknowledgement; None: they are not, or bad.
     """
     count = len(headers)
+    if headers[0][:1] != _BEGINS or headers[-1][:1] != _ENDS:
+        return None
     try:
         first, last = decode(headers[0]), decode(headers[-1])
     except MalformedError:
         return None
-    middle = _MIDDLE_OF.get((first.opcode, last.opcode))
-    if middle is None or headers[0][2:8] != headers[-1][2:8] or first.ack_request:
+    if headers[0][2:8] != headers[-1][2:8] or first.ack_request:
         return None
     if last.psn != first.psn + count - 1:
         return None
     if count > 2 and (
-        headers[1] != _BTH.pack(middle, headers[0][1], first.pkey, first.destination_qp, first.psn + 1)
+        headers[1] != _BTH.pack(WRITE_MIDDLE, headers[0][1], first.pkey, first.destination_qp, first.psn + 1)
         or consecutive(headers, 1) != count - 2
         or headers[-2][8] & 0x80
     ):

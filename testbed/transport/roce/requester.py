@@ -25,7 +25,6 @@ from testbed.wire.roce import (
     WRITE_FIRST,
     WRITE_LAST_IMMEDIATE,
     WRITE_MIDDLE,
-    WRITE_ONLY_IMMEDIATE,
     Header,
     Reth,
     Verb,
@@ -37,9 +36,9 @@ from testbed.wire.roce import (
 )
 
 _OPCODES = {
-    Verb.SEND: (SEND_FIRST, SEND_MIDDLE, SEND_LAST_IMMEDIATE, SEND_ONLY_IMMEDIATE),
-    Verb.WRITE: (WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST_IMMEDIATE, WRITE_ONLY_IMMEDIATE),
-}
+    Verb.SEND: (SEND_FIRST, SEND_MIDDLE, SEND_LAST_IMMEDIATE),
+    Verb.WRITE: (WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST_IMMEDIATE),
+}  # of messages of several packets
 _REFUSALS = {
     NAK_INVALID_REQUEST: "invalid request",
     NAK_REMOTE_ACCESS: "remote access error: no receive of that tag is so long",
@@ -295,16 +294,18 @@ class Requester:
     def _headers(self, message: _Message, index: int, count: int, asks: bool) -> list[bytes]:
         """Of `count` packets from packet `index` of `message`; `asks`: the last asks for an acknowledgement."""
         psn, remote = self._next, self._address.remote_qp
-        if message.packets == 1 and self._constants.verb is Verb.WRITE:
-            return [only_write(remote, psn & 0xFFFFFF, asks, message.view.nbytes, message.tag)]
-        first, middle, last, only = _OPCODES[self._constants.verb]
+        verb, size = self._constants.verb, message.view.nbytes
+        if message.packets == 1 and verb is Verb.WRITE:
+            return [only_write(remote, psn & 0xFFFFFF, asks, size, message.tag)]
+        pad = pad_bytes(size)
+        if message.packets == 1:
+            only = Header(SEND_ONLY_IMMEDIATE, remote, psn & 0xFFFFFF, asks, pad, immediate=message.tag)
+            return [encode(only)]
+        first, middle, last = _OPCODES[verb]
         begins, ends = index == 0, index + count == message.packets
         headers: list[bytes] = []
-        reth = Reth(0, message.tag, message.view.nbytes) if self._constants.verb is Verb.WRITE else None
-        pad = pad_bytes(message.view.nbytes)
-        if begins and message.packets == 1:
-            return [encode(Header(only, remote, psn & 0xFFFFFF, asks, pad, reth, immediate=message.tag))]
         if begins:
+            reth = Reth(0, message.tag, size) if verb is Verb.WRITE else None
             headers.append(encode(Header(first, remote, psn & 0xFFFFFF, asks and count == 1, reth=reth)))
         between = count - begins - ends
         if between:

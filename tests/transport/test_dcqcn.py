@@ -1,5 +1,6 @@
 """DCQCN against values worked out by hand from the paper's equations, on a toy bottleneck, and over endpoints."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -147,6 +148,8 @@ def test_constants_scale_with_rate_and_round_trip():
     assert scaled["additive_increase"] == 100_000  # 40 Mb/s x 100 Mb/s / 40 Gb/s
     assert scaled["byte_counter"] == 2_500_000  # 10 MB x 100 (time) / 400 (rate)
     assert scaled["least_rate"] == 8 * 1106 * 10**9 // (10 * 2_400_000)
+    long = settle(TransportSpec(congestion="dcqcn", mtu=4096), replace(path, mtu_bytes=9000)).congestion_values
+    assert long["least_rate"] == 8 * (4096 + 82) * 10**9 // (10 * 2_400_000)  # packets of that transport
     published = settle(TransportSpec(congestion="dcqcn", scale="none"), path).congestion_values
     assert (published["cnp_interval"], published["additive_increase"]) == (50_000, 40_000_000)
     fast = settle(TransportSpec(congestion="dcqcn"), Path(LINE, 2_000, 1500, 64)).congestion_values

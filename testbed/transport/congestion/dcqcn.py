@@ -17,12 +17,11 @@ would have done is worked out when the rate is asked for.
 """
 
 from testbed.transport.congestion.control import Congestion, Indifferent
+from testbed.transport.congestion.scaling import least_rate_bps
 from testbed.transport.endpoint import ECN_ECT0, Path
 from testbed.transport.parameters import Parameter, Value, Values, real, whole
 
 _REFERENCE_RTT_NS = 24_000  # our choice: the round trip of the 40 Gb/s fabric in the IRN paper (recalled)
-_FEEDBACK_RTTS = 10  # our choice: the least rate still sends a packet in so many round trips
-_FULL_PACKET_BITS = 8 * (1024 + 58 + 24)
 
 
 class Dcqcn(Indifferent):
@@ -142,9 +141,8 @@ def _parameters(
     def counter(path: Path, _: Values) -> Value:
         return round(counter_bytes * slower(path) * path.rate_bps / reference_bps)
 
-    def least(path: Path, _: Values) -> Value:
-        feedback_bps = _FULL_PACKET_BITS * 10**9 // (_FEEDBACK_RTTS * path.base_rtt_ns)
-        return min(path.rate_bps, max(1, least_bps * path.rate_bps // reference_bps, feedback_bps))
+    def least(path: Path, values: Values) -> Value:
+        return max(least_bps * path.rate_bps // reference_bps, least_rate_bps(path, values))
 
     return (
         Parameter("g", "weight of a CNP in the estimate", gain, "fraction", source),
@@ -170,7 +168,7 @@ def _parameters(
             least_bps,
             "bps",
             least_source,
-            f"x rate / {reference_bps // 10**9} Gb/s, but at least a full packet in {_FEEDBACK_RTTS} base RTTs",
+            f"x rate / {reference_bps // 10**9} Gb/s, but at least a full packet in 10 base RTTs",
             least,
             least=1,
         ),

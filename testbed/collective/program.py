@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.collective.schedule import Schedule, Transfers
+from testbed.collective.schedule import Schedule, Transfers, spans
 
 Flags = npt.NDArray[np.bool_]
 Small = npt.NDArray[np.int32]
@@ -132,8 +132,7 @@ class Operations:
         borders = borders[np.diff(borders, prepend=-1) > 0]
         low, high = np.searchsorted(borders, first), np.searchsorted(borders, last)
         count = high - low
-        operation = np.repeat(np.arange(len(first)), count)
-        return operation, low[operation] + np.arange(len(operation)) - np.repeat(np.cumsum(count) - count, count)
+        return np.repeat(np.arange(len(first)), count), spans(low, count)
 
     def _barriers(self) -> tuple[Numbers, Numbers]:
         """Each operation waits for the receives of the last step before its own in which its rank receives."""
@@ -145,8 +144,7 @@ class Operations:
         after = np.flatnonzero(group >= 0)
         after = after[self.owner[receives[starts[group[after]]]] == self.owner[after]]
         first, count = starts[group[after]], size[group[after]]
-        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        return receives[np.repeat(first, count) + within], np.repeat(after, count)
+        return receives[spans(first, count)], np.repeat(after, count)
 
 
 def operations(schedule: Schedule, elements: int, ranks: range) -> Operations:

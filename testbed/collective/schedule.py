@@ -110,14 +110,19 @@ def in_order(rows: Transfers) -> Transfers:
     return rows if bool(np.all(key[1:] >= key[:-1])) else rows[np.argsort(key, kind="stable")]
 
 
+def spans(first: npt.NDArray[np.signedinteger], count: npt.NDArray[np.signedinteger]) -> npt.NDArray[np.int64]:
+    """As many numbers from each `first` on as `count` says, one such span after another."""
+    begins = np.cumsum(count, dtype=np.int64) - count
+    return np.arange(count.sum()) + np.repeat(first - begins, count)
+
+
 def by_chunk(rows: Transfers) -> Transfers:
     """The same transfers, one row a chunk."""
     count = rows["count"]
     if np.all(count == 1):
         return rows
     single = np.repeat(rows, count)
-    within = np.arange(len(single)) - np.repeat(np.cumsum(count) - count, count)
-    single["chunk"] += within
-    single["at"] += within
+    single["chunk"] = spans(rows["chunk"], count)
+    single["at"] = spans(rows["at"], count)
     single["count"] = 1
     return single

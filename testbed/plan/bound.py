@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from testbed.collective.schedule import Schedule, Transfers
+from testbed.collective.schedule import Schedule, Transfers, spans
 from testbed.plan.framing import Framing
 from testbed.plan.messages import Buffer, Cost, Kind, Numbers, kinds, least_cost
 from testbed.plan.paths import RankPaths
@@ -116,6 +116,4 @@ def _share_ports(have: _Floats, cells: tuple[npt.NDArray[np.int32], Numbers], he
 
 def _cells(chunk: npt.NDArray[np.int32], count: npt.NDArray[np.int32]) -> tuple[Numbers, Numbers]:
     """(transfer, chunk) of every chunk that some transfers move."""
-    which = np.repeat(np.arange(len(chunk)), count)
-    offset = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
-    return which, chunk[which] + offset
+    return np.repeat(np.arange(len(chunk)), count), spans(chunk, count)

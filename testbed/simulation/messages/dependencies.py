@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from testbed.collective.cost import transfer_bytes
 from testbed.collective.program import operations
-from testbed.collective.schedule import Schedule, Transfers
+from testbed.collective.schedule import Schedule, Transfers, spans
 
 Ints = npt.NDArray[np.int64]
 
@@ -37,6 +37,11 @@ class Messages:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def freed_by(self, done: Ints) -> tuple[Ints, Ints]:
+        """The operations that wait for those that are done, one after another, and how many for each."""
+        begin, length = self.first[done], self.first[done + 1] - self.first[done]
+        return self.freed[spans(begin, length)], length
 
 
 def messages(schedule: Schedule, elements: int, itemsize: int) -> Messages:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from testbed.collective.schedule import spans
 from testbed.simulation.messages.dependencies import Messages
 
 Ints = npt.NDArray[np.int64]
@@ -45,9 +46,7 @@ def earliest(messages: Messages, alone: Alone) -> tuple[Floats, float]:
         waits[receives] -= 1
         over = ready[done]
         over[done < count] += alone.acknowledged_ns[sends]
-        begin, length = messages.first[done], messages.first[done + 1] - messages.first[done]
-        within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
-        freed = messages.freed[np.repeat(begin, length) + within]
+        freed, length = messages.freed_by(done)
         np.subtract.at(waits, freed, 1)
         np.maximum.at(ready, freed, np.repeat(over, length))
         touched = np.unique(np.concatenate((receives, freed)))
@@ -77,6 +76,5 @@ class _Meetings:
         self._whole[sends] = whole
         known = np.unique(groups[self._left[groups] == 0])
         size = self._size[known]
-        within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
-        members = self._members[np.repeat(self._first[known], size) + within]
+        members = self._members[spans(self._first[known], size)]
         return members, np.maximum(self._whole[members], np.repeat(self._head[known] + self._work[known], size))

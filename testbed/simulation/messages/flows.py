@@ -196,11 +196,9 @@ class Flows:
         while len(done):
             self._left -= len(done)
             self.done_ns = max(self.done_ns, float(self._ready_ns[done].max()))
-            begin, length = messages.first[done], messages.first[done + 1] - messages.first[done]
-            if not length.any():
+            freed, length = messages.freed_by(done)
+            if not len(freed):
                 return
-            within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
-            freed = messages.freed[np.repeat(begin, length) + within]
             np.subtract.at(self._waits, freed, 1)
             np.maximum.at(self._ready_ns, freed, np.repeat(self._ready_ns[done], length))
             free = np.unique(freed[self._waits[freed] == 0])

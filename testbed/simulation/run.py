@@ -16,18 +16,17 @@ from testbed.errors import Interrupted, RunFailed, TestbedError
 from testbed.plan.model import JobPlan, Plan
 from testbed.results.model import Simulation
 from testbed.results.rundir import RunDirectory
-from testbed.results.samples import Evidence, JobEvidence, JobSamples, PacketTotals, Samples, Status
+from testbed.results.samples import Evidence, JobEvidence, JobSamples, PacketTotals, Samples
 from testbed.run.counting import Tally
-from testbed.run.interrupts import interruptible
 from testbed.run.progress import Progress
 from testbed.simulation.books import Books
+from testbed.simulation.ending import first_of, stall_reached, until_end, wall_reached
 from testbed.simulation.job import Hooks, SimulatedJob
 from testbed.simulation.network import SimulatedNetwork
 from testbed.simulation.stress import Faults, Traffic
 from testbed.simulation.timeline import FILE as TRACE_FILE
 from testbed.simulation.timeline import Timeline
 from testbed.topology.select import select
-from testbed.units import format_duration
 from testbed.worker.clock import ModelClock
 from testbed.worker.setup import share
 
@@ -36,7 +35,6 @@ _STRETCH_S = 0.1  # of real time: about how often the run's limit and interrupts
 _FIRST_STRETCH_NS = 100_000
 _QUIESCE_NS = 10_000_000_000
 _SAMPLES_A_ROUND_TRIP = 8  # of the queues in a timeline
-_NAMED = 8  # ranks in a message; events.jsonl has all
 
 
 @dataclass(slots=True)
@@ -71,16 +69,9 @@ class SimulatedRun:
     def run(self) -> tuple[Samples, TestbedError | None]:
         """What was measured, and the error that ended the run early (None: it ended as planned)."""
         began = time.monotonic()
-        status: Status = "ok"
-        error: TestbedError | None = None
         with tempfile.TemporaryDirectory(prefix="testbed-") as folder:
-            try:
-                with interruptible(), _few_collections():
-                    self._measure(began, Path(folder))
-            except Interrupted as interrupt:
-                status, error = "interrupted", interrupt
-            except TestbedError as failure:
-                status, error = "failed", failure
+            with _few_collections():
+                status, error = until_end(lambda: self._measure(began, Path(folder)))
             if error is not None:
                 with contextlib.suppress(RunFailed):
                     self._end_files()
@@ -165,32 +156,19 @@ class SimulatedRun:
             took_s = time.monotonic() - before
             stretch_ns = max(1, stretch_ns * 2 if took_s < _STRETCH_S else stretch_ns // 2)
             if now >= limit_ns and not first.resting and first.released_ns + stall_ns == limit_ns:
-                of = f" of job {first.plan.name}" if first.plan.name else ""
-                raise RunFailed(
-                    f"an iteration{of} is not over {format_duration(stall_ns)} (model time) after its release:"
-                    f" {self._unfinished(parts)}",
-                    hint="raise limits.stall if it may take so long",
-                )
+                raise stall_reached(self._plan.spec.limits, first.plan, self._unfinished(parts))
             self._heed_limit(parts)
 
     def _heed_limit(self, parts: _Parts) -> None:
         if time.monotonic() >= self._wall_deadline:
-            limit_s = self._plan.spec.limits.wall_ns / _NS
-            raise RunFailed(
-                f"the run's limit of {limit_s:g} s of real time was reached after {parts.network.now_ns / 1e6:,.3f}"
-                f" ms of model time: {self._unfinished(parts)}",
-                hint="raise limits.wall or lower workload.iterations",
-            )
+            raise wall_reached(self._plan.spec.limits, parts.network.now_ns, self._unfinished(parts))
 
     def _unfinished(self, parts: _Parts) -> str:
         """Which rank waits for what from whom since when: some in words, all into events.jsonl."""
         now = parts.network.now_ns
         waiting = {name: what for job in parts.jobs.values() for name, what in job.waiting(now).items()}
         self._directory.event("unfinished", at_ns=now, waiting=waiting)
-        told = [f"{name}: {what}" for name, what in list(waiting.items())[:_NAMED]]
-        if len(waiting) > _NAMED:
-            told.append(f"and {len(waiting) - _NAMED} more ranks (events.jsonl)")
-        return "; ".join(told)
+        return first_of([f"{name}: {what}" for name, what in waiting.items()], "ranks")
 
     def _quiesce(self, parts: _Parts) -> None:
         """Let pass what is still under way of any job: twice nothing is, and nothing was delivered in between."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from testbed.errors import Interrupted, RunFailed, TestbedError
+from testbed.errors import TestbedError
 from testbed.plan.framing import framing
 from testbed.plan.message_level import routes_of
 from testbed.plan.model import JobPlan, Plan
@@ -25,10 +25,9 @@ from testbed.results.samples import (
     JobEvidence,
     JobSamples,
     Samples,
-    Status,
 )
-from testbed.run.interrupts import interruptible
 from testbed.run.progress import Progress
+from testbed.simulation.ending import first_of, stall_reached, until_end, wall_reached
 from testbed.simulation.messages.flows import Flows
 from testbed.simulation.messages.job import JobMessages, job_messages
 from testbed.simulation.messages.network import Network
@@ -36,11 +35,9 @@ from testbed.simulation.messages.routes import Routes, one_below_another
 from testbed.spec.model import WorkloadSpec
 from testbed.stress.draws import TimedFault, timeline
 from testbed.training import gradient_source
-from testbed.units import format_duration
 from testbed.worker.workload import Workload
 
 _NS = 1e9
-_NAMED = 8  # messages in a failure
 NOTE = (
     "fidelity: message: no packets, so nothing is queued, marked, lost or counted, and no values are added up or "
     "checked; links are shared max-min fairly, whatever queue, ecn and congestion say"
@@ -87,15 +84,7 @@ class MessageRun:
     def run(self) -> tuple[Samples, TestbedError | None]:
         """What was measured, and the error that ended the run early (None: it ended as planned)."""
         began = time.monotonic()
-        status: Status = "ok"
-        error: TestbedError | None = None
-        try:
-            with interruptible():
-                self._measure(began)
-        except Interrupted as interrupt:
-            status, error = "interrupted", interrupt
-        except TestbedError as failure:
-            status, error = "failed", failure
+        status, error = until_end(lambda: self._measure(began))
         network = self._network
         self.simulation = Simulation(
             events=network.instants, hops=0, virtual_ns=round(network.now_ns), fidelity="message"
@@ -179,19 +168,10 @@ class MessageRun:
     def _heed_limits(self, busy: Sequence[_Job], next_ns: float) -> None:
         limits = self._plan.spec.limits
         if time.monotonic() >= self._deadline:
-            raise RunFailed(
-                f"the run's limit of {limits.wall_ns / _NS:g} s of real time was reached after"
-                f" {self._network.now_ns / 1e6:,.3f} ms of model time: {self._unfinished(busy)}",
-                hint="raise limits.wall or lower workload.iterations",
-            )
+            raise wall_reached(limits, self._network.now_ns, self._unfinished(busy))
         late = [job for job in busy if job.flows is not None and next_ns > job.released_ns + limits.stall_ns]
         if late:
-            of = f" of job {late[0].plan.name}" if late[0].plan.name else ""
-            raise RunFailed(
-                f"an iteration{of} is not over {format_duration(limits.stall_ns)} (model time) after its release:"
-                f" {self._unfinished(busy)}",
-                hint="raise limits.stall if it may take so long",
-            )
+            raise stall_reached(limits, late[0].plan, self._unfinished(busy))
 
     def _unfinished(self, busy: Sequence[_Job]) -> str:
         """The messages that are under way: some in words, all into events.jsonl."""
@@ -202,8 +182,7 @@ class MessageRun:
             for source, target, step, left in job.flows.under_way(self._network.now_ns)
         ]
         self._directory.event("unfinished", at_ns=round(self._network.now_ns), waiting=told)
-        rest = [f"and {len(told) - _NAMED} more messages (events.jsonl)"] if len(told) > _NAMED else []
-        return "; ".join([*told[:_NAMED], *rest]) or "nothing is under way"
+        return first_of(told, "messages") or "nothing is under way"
 
     def _carry_out(self, fault: TimedFault, at_ns: float) -> None:
         """A link changes, or carries nothing any more: then what is under way goes another way at once, if there is

@@ -14,13 +14,12 @@ from testbed.spec.reader import Experiment
 
 FEWEST_MESSAGES = 200_000  # in less, compiling would take longer than it saves
 _BEGAN_ANEW = "again"  # of TESTBED_COMPILED
-_COMMANDS = ("testbed", "__main__.py")
 
 
 def compile_first(experiment: Experiment, tell: Callable[[str], None]) -> None:
     """Returns where it does not pay or cannot be; else this process is exchanged for one that runs the same command."""
     state = os.environ.get("TESTBED_COMPILED")
-    if compiled.running() or not compiled.wanted() or state == _BEGAN_ANEW or Path(sys.argv[0]).name not in _COMMANDS:
+    if compiled.running() or not compiled.wanted() or state == _BEGAN_ANEW or not is_command(sys.argv[0]):
         return
     if not large(point.spec for point in experiment.points):
         return
@@ -35,6 +34,12 @@ def compile_first(experiment: Experiment, tell: Callable[[str], None]) -> None:
         return
     os.environ["TESTBED_COMPILED"] = _BEGAN_ANEW
     os.execv(sys.executable, [sys.executable, "-m", "testbed", *sys.argv[1:]])
+
+
+def is_command(program: str) -> bool:
+    """Whether a process that was started so is `testbed` or `python -m testbed`, not another's that calls it."""
+    path = Path(program)
+    return path.name == "testbed" or path.resolve() == compiled.PACKAGE / "__main__.py"
 
 
 def large(specs: Iterable[Spec]) -> bool:

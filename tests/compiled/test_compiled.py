@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testbed import compiled
-from testbed.cli._compiled import large
+from testbed.cli._compiled import is_command, large
 from testbed.compiled import build as building
 from testbed.compiled.build import build, lacks
 from testbed.errors import RunFailed
@@ -94,6 +94,13 @@ def test_a_cache_that_cannot_be_used_is_no_end(tmp_path: Path, monkeypatch: pyte
     assert not compiled.ready()
     with pytest.raises(RunFailed, match="cannot be written"):
         build()
+
+
+def test_only_the_command_itself_begins_anew() -> None:
+    assert is_command("/usr/bin/testbed")
+    assert is_command(str(ROOT / "testbed" / "__main__.py"))
+    assert not is_command(f"{pytest.__path__[0]}/__main__.py")  # python -m pytest
+    assert not is_command("-c")
 
 
 def test_what_is_large_enough_to_compile_for() -> None:

@@ -18,6 +18,8 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from testbed.caches import user_cache
+
 MODULES = (  # none of them has a class that an interpreted one inherits from: mypyc forbids that
     "testbed.wire.roce",
     "testbed.transport.roce.endpoint",
@@ -36,8 +38,7 @@ _SHARED = "__mypyc"  # how the module is called that mypyc puts the code of all 
 
 
 def cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return Path(base if base else Path.home() / ".cache") / "testbed" / "compiled"
+    return user_cache("compiled")
 
 
 def sources(folder: Path) -> Iterator[Path]:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from testbed.caches import user_cache
 from testbed.errors import UsageError
 
 MOST_BYTES = 256 << 20
@@ -28,8 +29,7 @@ _ABANDONED_S = 24 * 3600  # whoever made such a folder that long ago is dead
 
 
 def cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return Path(base if base else Path.home() / ".cache") / "testbed" / "programs"
+    return user_cache("programs")
 
 
 @cache

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from testbed import __version__
+from testbed.caches import user_cache
 from testbed.doctor.facts import bmv2_grpc, bmv2_lacks
 from testbed.plan.model import Capabilities, Carried
 
@@ -19,7 +20,7 @@ _METHOD = 6  # of measuring; raise it when the figures mean something else
 
 def cache_file() -> Path:
     """`$XDG_CACHE_HOME/testbed/capabilities.json`, by default below `~/.cache`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "testbed" / "capabilities.json"
+    return user_cache("capabilities.json")
 
 
 def fingerprint() -> dict[str, str | int]:

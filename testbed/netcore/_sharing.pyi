@@ -6,7 +6,7 @@ def max_min(paths: Buffer, back: Buffer, capacity: Buffer, rates: bytearray | me
     """Fill `rates` (float64, one a flow) with each flow's max-min fair rate, in the unit of `capacity`.
 
     paths: int64, as many links for each flow, by number; the number after the last link stands for none and fills up
-    shorter paths. The first half of a flow's are those that it crosses, the second those that what comes back crosses,
-    which is `back` (float64) of the flow's rate. A flow over no link at all has the rate -1. capacity: float64, of each
-    link. Raises ValueError for paths that are not of so many flows or name other links.
+    shorter paths. Of the flow's rate `back` (float64) comes back, by link 2 i + 1 where it crosses 2 i and the other
+    way round. A flow over no link at all has the rate -1. capacity: float64, of each link. Raises ValueError for paths
+    that are not of so many flows or name other links.
     """

@@ -21,6 +21,14 @@ ECN_ECT0 = 2
 ECN_CE = 3
 
 
+def as_bytes(buffer: Buffer) -> memoryview:
+    """`buffer`, of whatever type its elements are, as bytes."""
+    view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
+    if view.nbytes and view.format == "B" and view.ndim == 1 and view.c_contiguous:
+        return view
+    return view.cast("B") if view.nbytes else memoryview(bytearray())
+
+
 class Burst(NamedTuple):
     """A run to send. `headers[i]` (BTH and its extensions, without ICRC) goes before the i-th segment of `payload`."""
 
@@ -106,6 +114,12 @@ class Counters:
     ecn_marked: int = 0
     cnps: int = 0
     extra: dict[str, int] = field(default_factory=dict)
+
+    def refuse(self, problem: str, packets: int) -> None:
+        """Count packets that came and are bad, under the name of what is."""
+        if packets:
+            self.malformed += packets
+            self.extra[problem] = self.extra.get(problem, 0) + packets
 
 
 @runtime_checkable

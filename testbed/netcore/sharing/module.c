@@ -19,7 +19,7 @@ static PyObject *shared(const Py_buffer *paths, const Py_buffer *back, const Py_
     size_t links = (size_t)capacity->len / sizeof(double), flows = (size_t)rates->len / sizeof(double);
     size_t entries = (size_t)paths->len / sizeof(int64_t);
     bool held = true;
-    if ((flows ? entries % (2 * flows) : entries) || (size_t)back->len != flows * sizeof(double) || flows > UINT32_MAX)
+    if ((flows ? entries % flows : entries) || (size_t)back->len != flows * sizeof(double) || flows > UINT32_MAX)
         return PyErr_Format(PyExc_ValueError, "%zu entries are no paths of %zu flows", entries, flows);
     if (!known(paths->buf, entries, links))
         return PyErr_Format(PyExc_ValueError, "a path names a link outside 0 ... %zu", links);

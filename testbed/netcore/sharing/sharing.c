@@ -40,26 +40,31 @@ static void sift(struct filling *filling, size_t at)
     heap[at] = moved;
 }
 
-/* What a flow asks of the link at a place of its row, of each unit of its rate; 0: nothing, or there is none. */
-static double part(const struct filling *filling, size_t at)
+/* The link at a place of a flow's path, or that which comes back beside it; and what the flow asks of it, of each unit of
+ * its rate. 0: nothing, or there is no link. */
+static double part(const struct filling *filling, size_t flow, size_t at, int back, size_t *link)
 {
-    if ((size_t)filling->paths[at] == filling->links)
+    size_t crossed = (size_t)filling->paths[flow * filling->longest + at];
+    *link = back ? crossed ^ 1 : crossed;
+    if (crossed == filling->links || *link == filling->links)
         return 0;
-    return at % filling->longest < filling->longest / 2 ? 1 : filling->back[at / filling->longest];
+    return back ? filling->back[flow] : 1;
 }
 
 /* Which flows are on which link, and all links that have some as candidates. */
 static void lay_out(struct filling *filling, size_t flows, const double *capacity)
 {
-    size_t entries = flows * filling->longest, before = 0;
-    for (size_t i = 0; i < entries; i++) {
-        double asked = part(filling, i);
-        if (asked > 0) {
-            filling->waiting[filling->paths[i]]++;
-            filling->asked[filling->paths[i]] += asked;
-        }
-    }
-    for (size_t link = 0; link < filling->links; link++) {
+    size_t link, before = 0;
+    for (size_t flow = 0; flow < flows; flow++)
+        for (size_t at = 0; at < filling->longest; at++)
+            for (int back = 0; back < 2; back++) {
+                double asked = part(filling, flow, at, back, &link);
+                if (asked > 0) {
+                    filling->waiting[link]++;
+                    filling->asked[link] += asked;
+                }
+            }
+    for (link = 0; link < filling->links; link++) {
         filling->first[link] = before;
         before += filling->waiting[link];
         if (filling->waiting[link]) {
@@ -67,25 +72,28 @@ static void lay_out(struct filling *filling, size_t flows, const double *capacit
             filling->heap[filling->candidates++] = (struct candidate){capacity[link] / filling->asked[link], link};
         }
     }
-    for (size_t i = 0; i < entries; i++)
-        if (part(filling, i) > 0)
-            filling->on[filling->first[filling->paths[i]]++] = (uint32_t)(i / filling->longest);
+    for (size_t flow = 0; flow < flows; flow++)
+        for (size_t at = 0; at < filling->longest; at++)
+            for (int back = 0; back < 2; back++)
+                if (part(filling, flow, at, back, &link) > 0)
+                    filling->on[filling->first[link]++] = (uint32_t)flow;
     for (size_t at = filling->candidates / 2; at-- > 0;)
         sift(filling, at);
 }
 
 static void settle(struct filling *filling, size_t flow, double share)
 {
-    for (size_t i = flow * filling->longest; i < (flow + 1) * filling->longest; i++) {
-        double asked = part(filling, i);
-        if (asked > 0) {
-            size_t link = (size_t)filling->paths[i];
-            double left = filling->left[link] - share * asked;
-            filling->left[link] = left > 0 ? left : 0; /* rounding */
-            filling->waiting[link]--;
-            filling->asked[link] -= asked;
+    size_t link;
+    for (size_t at = 0; at < filling->longest; at++)
+        for (int back = 0; back < 2; back++) {
+            double asked = part(filling, flow, at, back, &link);
+            if (asked > 0) {
+                double left = filling->left[link] - share * asked;
+                filling->left[link] = left > 0 ? left : 0; /* rounding */
+                filling->waiting[link]--;
+                filling->asked[link] -= asked;
+            }
         }
-    }
 }
 
 static void fill(struct filling *filling, double *rates)
@@ -121,7 +129,7 @@ bool sharing_max_min(const int64_t *paths, size_t flows, size_t longest, const d
     filling.left = malloc((links + 1) * sizeof *filling.left);
     filling.waiting = calloc(links + 1, sizeof *filling.waiting);
     filling.first = malloc((links + 1) * sizeof *filling.first);
-    filling.on = malloc((flows * longest + 1) * sizeof *filling.on);
+    filling.on = malloc((2 * flows * longest + 1) * sizeof *filling.on);
     filling.heap = malloc((links + 1) * sizeof *filling.heap);
     bool held = filling.asked && filling.left && filling.waiting && filling.first && filling.on && filling.heap;
     if (held) {

@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* paths: `flows` rows of `longest` links each, which are numbers below `links`; `links` fills up shorter ones. The
- * first half of a row are those that the flow crosses, the second those of what comes back, which is `back` of each
- * flow's rate. capacity: of each link. rates: of each flow, in its unit. False: there is no memory. */
+/* paths: `flows` rows of `longest` links each, which are numbers below `links`; `links` fills up shorter ones. Link
+ * 2 i comes back as 2 i + 1 and the other way round, with `back` of each flow's rate. capacity: of each link. rates: of
+ * each flow, in its unit. False: there is no memory. */
 bool sharing_max_min(const int64_t *paths, size_t flows, size_t longest, const double *back, const double *capacity,
                      size_t links, double *rates);
 

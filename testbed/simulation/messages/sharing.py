@@ -20,8 +20,7 @@ def max_min(paths: Paths, back: Floats, capacity: Floats) -> Floats:
     shorter paths, each of which has at least one link. back: of its rate, what a flow has come back the same way
     (link 2 i comes back as 2 i + 1 and the other way round). A link of capacity 0 gives its flows nothing.
     """
-    returning = np.where(paths < len(capacity), paths ^ 1, paths)
     rates = np.empty(len(paths))
-    ways = np.concatenate((paths, returning), axis=1)
-    _sharing.max_min(ways.data, np.ascontiguousarray(back).data, np.ascontiguousarray(capacity).data, rates.data)
+    whole = np.ascontiguousarray
+    _sharing.max_min(whole(paths).data, whole(back).data, whole(capacity).data, rates.data)
     return rates

@@ -198,7 +198,7 @@ class AggregationEndpoint:
         slots = framing.slots_of(first)
         known = slots < state.count
         if np.count_nonzero(known) < len(known):
-            self._inbox.refuse("bad_header", int(np.count_nonzero(~known)))
+            self.counters.refuse("bad_header", int(np.count_nonzero(~known)))
             first, chunks, slots = first[known], chunks[known], slots[known]
             exponents, sums = exponents[known], sums[known]
         right = (first == state.result[slots]) & (first & framing.VALUES == sums.shape[1])
@@ -265,7 +265,7 @@ class AggregationEndpoint:
         late = ours & ((ahead < 0) | ((ahead == 0) & (state.due_ns[slots] == FREE)))
         duplicates = int(np.count_nonzero(late))
         self.counters.duplicates += duplicates
-        self._inbox.refuse("bad_result", len(slots) - duplicates)
+        self.counters.refuse("bad_result", len(slots) - duplicates)
 
     def _unanswered(self, slot: int) -> str:
         """Why to give up on `slot`."""

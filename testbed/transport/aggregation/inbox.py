@@ -35,11 +35,11 @@ class Inbox:
             self._counters.ecn_marked += count
         whole, rest = divmod(len(arrival.payload), self._chunk_bytes)
         if arrival.peer != AGGREGATOR:
-            self.refuse("bad_peer", count)
+            self._counters.refuse("bad_peer", count)
         elif any(len(header) != self._header_bytes for header in arrival.headers):
-            self.refuse("bad_header", count)
+            self._counters.refuse("bad_header", count)
         elif rest or whole not in (0, count - 1, count):  # exponents alone: all of a run, or what ends it
-            self.refuse("bad_length", count)
+            self._counters.refuse("bad_length", count)
         else:
             if not self:
                 self.since_ns = now
@@ -56,9 +56,3 @@ class Inbox:
             headers, self._headers = self._headers, []
             values, self._values = self._values, bytearray()
             yield headers, np.frombuffer(values, BIG_ENDIAN).reshape(len(headers), -1)
-
-    def refuse(self, problem: str, packets: int) -> None:
-        """Count packets that can be no result."""
-        if packets:
-            self._counters.malformed += packets
-            self._counters.extra[problem] = self._counters.extra.get(problem, 0) + packets

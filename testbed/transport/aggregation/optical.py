@@ -221,7 +221,7 @@ class OpticalEndpoint:
             if len(mine):
                 self._accept(passage, packets[mine], slots[mine], means[mine], exponents[mine])
                 others[mine] = False
-        self._inbox.refuse("bad_result", int(np.count_nonzero(others)))
+        self.counters.refuse("bad_result", int(np.count_nonzero(others)))
 
     def _accept(
         self,
@@ -239,7 +239,7 @@ class OpticalEndpoint:
         right &= (passage.chunk[packets] == ALONE) == (means.shape[1] == 0)
         taken = due & right
         taken[taken] = passage.once(packets[taken])
-        self._inbox.refuse("bad_result", int(np.count_nonzero(~right)))
+        self.counters.refuse("bad_result", int(np.count_nonzero(~right)))
         self.counters.duplicates += int(np.count_nonzero(right & ~taken))
         packets, means, exponents = packets[taken], means[taken], exponents[taken]
         if not len(packets):

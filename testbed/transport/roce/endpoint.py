@@ -17,11 +17,12 @@ from testbed.transport.endpoint import (
     Failed,
     Path,
     Peer,
+    as_bytes,
 )
 from testbed.transport.roce.address import Address, address
 from testbed.transport.roce.flights import Line
 from testbed.transport.roce.parameters import FRAME_BYTES, Constants
-from testbed.transport.roce.requester import Requester, as_bytes
+from testbed.transport.roce.requester import Requester
 from testbed.transport.roce.responder import Responder
 from testbed.transport.settings import Settings
 from testbed.wire import MalformedError
@@ -104,7 +105,7 @@ class RoceEndpoint:
         if arrival.ecn == ECN_CE:
             self.counters.ecn_marked += count
         if arrival.peer not in self._ranks:
-            self._bad("bad_peer", count)
+            self.counters.refuse("bad_peer", count)
             return
         queue_pair = self._queue_pair(arrival.peer)
         self._active[arrival.peer] = queue_pair
@@ -116,7 +117,7 @@ class RoceEndpoint:
             piece = payload[start * segment_bytes : end * segment_bytes if end < count else len(payload)]
             problem = self._take(queue_pair, arrival.headers[start:end], arrival.ecn, piece, now)
             if problem:
-                self._bad(problem, taken)
+                self.counters.refuse(problem, taken)
             start = end
         self._settle(queue_pair)
 
@@ -251,7 +252,3 @@ class RoceEndpoint:
         if queue_pair.requester.failure:
             queue_pair.responder.fail(queue_pair.requester.failure)
             queue_pair.notify = False
-
-    def _bad(self, problem: str, packets: int) -> None:
-        self.counters.malformed += packets
-        self.counters.extra[problem] = self.counters.extra.get(problem, 0) + packets

@@ -4,7 +4,7 @@ from collections import deque
 from typing import NamedTuple
 
 from testbed.transport.congestion import CongestionControl
-from testbed.transport.endpoint import Buffer, Burst, Counters, Event, Failed, Sent
+from testbed.transport.endpoint import Buffer, Burst, Counters, Event, Failed, Sent, as_bytes
 from testbed.transport.roce.address import Address
 from testbed.transport.roce.flights import Flights, Line
 from testbed.transport.roce.machine import REQUESTER, Action, Heard, RequesterState
@@ -53,14 +53,6 @@ class _Message(NamedTuple):
     view: memoryview
     first: int  # sequence number of its first packet
     packets: int
-
-
-def as_bytes(buffer: Buffer) -> memoryview:
-    """`buffer`, of whatever type its elements are, as bytes."""
-    view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
-    if view.nbytes and view.format == "B" and view.ndim == 1 and view.c_contiguous:
-        return view
-    return view.cast("B") if view.nbytes else memoryview(bytearray())
 
 
 class Requester:

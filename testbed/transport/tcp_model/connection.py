@@ -9,7 +9,7 @@ unacknowledged byte on is sent again as the window lets it.
 import heapq
 from collections import deque
 
-from testbed.transport.endpoint import ECN_NOT_ECT, Buffer, Burst, Counters, Event, Failed
+from testbed.transport.endpoint import ECN_NOT_ECT, Buffer, Burst, Counters, Event, Failed, as_bytes
 from testbed.transport.tcp_model.growth import INITIAL_WINDOW, Growth
 from testbed.transport.tcp_model.segment import Segment, encode
 from testbed.transport.tcp_model.stream import Incoming, Outgoing
@@ -64,13 +64,13 @@ class Connection:
             return
         if not self.busy and now - self._sent_ns > self._timeout.now_ns:
             self._window = min(self._window, INITIAL_WINDOW)  # RFC 5681, 4.1
-        self._outgoing.post(id, tag, _as_bytes(buffer))
+        self._outgoing.post(id, tag, as_bytes(buffer))
 
     def post_receive(self, id: int, tag: int, view: memoryview) -> None:
         if self.failure:
             self._events.append(Failed(id, self._peer, self.failure))
         else:
-            self._incoming.post(id, tag, _as_bytes(view))
+            self._incoming.post(id, tag, as_bytes(view))
 
     def fail(self, reason: str) -> None:
         """The connection is lost."""
@@ -253,8 +253,3 @@ class Connection:
             sent_ns = self._times.popleft()[1]
         if sent_ns is not None:
             self._timeout.sample(now - sent_ns)
-
-
-def _as_bytes(buffer: Buffer) -> memoryview:
-    view = memoryview(buffer)
-    return view.cast("B") if view.nbytes else memoryview(bytearray())

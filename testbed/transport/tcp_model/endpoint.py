@@ -47,7 +47,7 @@ class TcpEndpoint:
         count, size = len(arrival.headers), arrival.segment_bytes
         self.counters.received_packets += count
         if arrival.peer not in self._ranks:
-            self._bad("bad_peer", count)
+            self.counters.refuse("bad_peer", count)
             return
         connection = self._connection(arrival.peer)
         self._active[arrival.peer] = connection
@@ -57,10 +57,10 @@ class TcpEndpoint:
             try:
                 fits = connection.receive(decode(header), payload[index * size : end], now)
             except MalformedError:
-                self._bad("bad_header", 1)
+                self.counters.refuse("bad_header", 1)
             else:
                 if not fits:
-                    self._bad("bad_acknowledgement", 1)
+                    self.counters.refuse("bad_acknowledgement", 1)
 
     def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]:
         self._now = now
@@ -110,7 +110,3 @@ class TcpEndpoint:
                 peer, port, self._mss_bytes, self._growth(), self.counters, self._events
             )
         return connection
-
-    def _bad(self, problem: str, packets: int) -> None:
-        self.counters.malformed += packets
-        self.counters.extra[problem] = self.counters.extra.get(problem, 0) + packets

@@ -21,10 +21,10 @@ from testbed.transport.endpoint import (
     Event,
     Received,
     Sent,
+    as_bytes,
 )
 from testbed.transport.parameters import Parameter, whole
 from testbed.transport.roce.address import Address, address
-from testbed.transport.roce.requester import as_bytes
 from testbed.wire import MalformedError
 from testbed.wire.roce import (
     ACKNOWLEDGE,

@@ -1,27 +1,40 @@
 """Collectives: schedules as data, the algorithms that make them, their proof, their cost and their execution.
 
-`ALGORITHMS` is the registry: an algorithm is one file with a `generate(collective, ranks, root)` and one line here. One
-more, `in-network`, has no schedule: each rank hands its buffer to the network, which adds up.
+`ALGORITHMS` is the registry: an algorithm is one file with a `generate(collective, ranks, root)` and one line here; its
+parameters are further keywords. One more, `in-network`, has no schedule: each rank hands its buffer to the network,
+which adds up.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from testbed import plugins
-from testbed.collective import binomial, halving_doubling, pairwise, parameter_server, recursive_doubling, ring
+from testbed.collective import (
+    binomial,
+    double_tree,
+    halving_doubling,
+    pairwise,
+    parameter_server,
+    recursive_doubling,
+    ring,
+    transpose,
+)
 from testbed.collective.checker import check
 from testbed.collective.schedule import Schedule
 from testbed.errors import UsageError
 from testbed.suggest import did_you_mean
+from testbed.transport.parameters import Parameter, problems
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """A generator of schedules and the collectives it serves."""
+    """A generator of schedules, the collectives it serves, and what it may be told besides."""
 
-    generate: Callable[[str, int, int], Schedule]
+    generate: Callable[..., Schedule]
     collectives: tuple[str, ...]
     doc: str
+    parameters: tuple[Parameter, ...] = ()
 
 
 ALGORITHMS = {
@@ -45,6 +58,51 @@ ALGORITHMS = {
         parameter_server.generate, ("allreduce",), "all push to the root rank, it adds up and sends all the sum"
     ),
     "pairwise": Algorithm(pairwise.generate, ("all-to-all",), "disjoint pairs swap their chunks, n-1 steps"),
+    "double-tree": Algorithm(
+        double_tree.generate,
+        ("allreduce",),
+        "two complementary binary trees, half of the buffer up and down each in chunks: 2 lg n deep, 2 buffers a port",
+        (
+            Parameter(
+                "chunks",
+                "of each tree's half, which follow each other",
+                16,
+                "chunks",
+                "our reading",
+                least=1,
+                most=4096,
+            ),
+        ),
+    ),
+    "tar": Algorithm(
+        transpose.generate,
+        ("allreduce", "reduce-scatter", "all-gather"),
+        "OptiReduce's transpose allreduce: shard i to rank i, the sum to all; the ring's bytes, nothing is passed on",
+        (
+            Parameter(
+                "incast",
+                "senders that a receiver takes at a time: 2 ceil((n-1) / incast) rounds",
+                1,
+                "senders",
+                "OptiReduce, NSDI 2025; recalled",
+                least=1,
+            ),
+        ),
+    ),
+    "tar-2d": Algorithm(
+        transpose.generate_2d,
+        ("allreduce",),
+        "tar in groups and between them: 2(n/groups-1) + groups-1 rounds, more bytes",
+        (
+            Parameter(
+                "groups",
+                "a divisor of the ranks; 0: that with the fewest rounds",
+                0,
+                "groups",
+                "OptiReduce, NSDI 2025; recalled",
+            ),
+        ),
+    ),
 }
 
 IN_NETWORK = "in-network"
@@ -65,11 +123,18 @@ def algorithms_for(collective: str) -> tuple[str, ...]:
     return tuple(sorted(serving, key=lambda name: name != DEFAULTS[collective]))
 
 
-def generate(collective: str, algorithm: str | None, ranks: int, root: int = 0) -> Schedule:
-    """The schedule of `collective` over `ranks` by `algorithm` (None: the collective's default).
+def generate(
+    collective: str,
+    algorithm: str | None,
+    ranks: int,
+    root: int = 0,
+    parameters: Mapping[str, Any] | None = None,
+) -> Schedule:
+    """The schedule of `collective` over `ranks` by `algorithm` (None: the collective's default) with its parameters.
 
-    `algorithm` may be `FILE.py:NAME`, a function of (collective, ranks, root); what it makes is proved before it is
-    returned. Raises UsageError for an unknown name, a collective that the algorithm does not serve, or a failed proof.
+    `algorithm` may be `FILE.py:NAME`, a function of (collective, ranks, root) and its own keywords; what it makes is
+    proved before it is returned. Raises UsageError for an unknown name, a collective that the algorithm does not serve,
+    parameters that it does not have or that do not go with the ranks, or a failed proof.
     """
     if collective not in DEFAULTS:
         raise UsageError(f"there is no collective {collective!r}", hint=did_you_mean(collective, DEFAULTS))
@@ -77,7 +142,7 @@ def generate(collective: str, algorithm: str | None, ranks: int, root: int = 0) 
         raise UsageError(f"root {root} is not one of the ranks 0 … {ranks - 1}")
     name = algorithm or DEFAULTS[collective]
     if plugins.is_reference(name):
-        return _own(name, collective, ranks, root)
+        return _own(name, collective, ranks, root, parameters or {})
     if name == IN_NETWORK:
         raise UsageError(
             f"{name} has no schedule: switches add up what ranks send", hint="`testbed plan` shows where they do"
@@ -89,12 +154,14 @@ def generate(collective: str, algorithm: str | None, ranks: int, root: int = 0) 
             f"algorithm {name!r} does not serve {collective!r}",
             hint=f"{collective} can be done by {', '.join(algorithms_for(collective))}",
         )
-    return ALGORITHMS[name].generate(collective, ranks, root)
+    for key, (message, hint) in problems(ALGORITHMS[name].parameters, parameters or {}).items():
+        raise UsageError(f"algorithm {name}: {key}: {message}", hint=hint)
+    return ALGORITHMS[name].generate(collective, ranks, root, **(parameters or {}))
 
 
-def _own(reference: str, collective: str, ranks: int, root: int) -> Schedule:
+def _own(reference: str, collective: str, ranks: int, root: int, parameters: Mapping[str, Any]) -> Schedule:
     function = plugins.load(reference)
-    schedule = function(collective, ranks, root) if callable(function) else None
+    schedule = function(collective, ranks, root, **parameters) if callable(function) else None
     if not isinstance(schedule, Schedule) or (schedule.collective, schedule.ranks) != (collective, ranks):
         raise UsageError(
             f"algorithm {reference!r} does not make a schedule of {collective} over {ranks} ranks",

@@ -8,7 +8,7 @@ direction) may serve one peer, and in the end each rank must have what the colle
 import numpy as np
 import numpy.typing as npt
 
-from testbed.collective.schedule import COPY, REDUCE, Schedule, Transfers, by_chunk
+from testbed.collective.schedule import COPY, POOL, REDUCE, Schedule, Transfers, by_chunk
 from testbed.errors import UsageError
 
 Numbers = npt.NDArray[np.int32]
@@ -24,6 +24,7 @@ def check(schedule: Schedule) -> None:
     _check_form(schedule)
     if not schedule.incast:
         _check_ports(schedule)
+    _check_pools(schedule)
     places = _Places(schedule)
     rows = schedule.transfers
     bounds = np.searchsorted(rows["step"], np.arange(schedule.steps + 1))
@@ -44,7 +45,7 @@ def _check_form(schedule: Schedule) -> None:
         "sends to itself": rows["source"] == rows["destination"],
         f"names a chunk outside 0 … {chunks - 1}": outside_chunks[0] | outside_chunks[1],
         "moves no chunk": rows["count"] < 1,
-        "has an unknown operation": ~np.isin(rows["op"], (REDUCE, COPY)),
+        "has an unknown operation": ~np.isin(rows["op"], (REDUCE, COPY, POOL)),
     }
     for what, where in wrong.items():
         if where.any():
@@ -70,6 +71,33 @@ def _check_ports(schedule: Schedule) -> None:
             )
 
 
+def _check_pools(schedule: Schedule) -> None:
+    """What is pooled at one place has one range, and nothing else comes there before the last of it."""
+    if not (schedule.transfers["op"] == POOL).any():
+        return
+    range_of: dict[tuple[int, int], tuple[int, int]] = {}  # by rank and chunk
+    last: dict[tuple[int, int], int] = {}
+    for row in schedule.transfers[schedule.transfers["op"] == POOL]:
+        ends = int(row["at"]), int(row["count"])
+        for chunk in range(ends[0], ends[0] + ends[1]):
+            place = int(row["destination"]), chunk
+            if range_of.setdefault(place, ends) != ends:
+                raise _misplaced(row, "is pooled with others of another range")
+            last[place] = int(row["step"])
+    begun = set[tuple[int, int]]()
+    for row in schedule.transfers:
+        places = {(int(row["destination"]), int(row["at"]) + i) for i in range(row["count"])} & last.keys()
+        if row["op"] == POOL:
+            begun |= places
+        elif any(place in begun and row["step"] <= last[place] for place in places):
+            raise _misplaced(row, "comes where others are still pooled")
+
+
+def _misplaced(row: np.void, what: str) -> ScheduleError:
+    where = f"chunk {row['at']} (+{row['count']}) from rank {row['source']} to rank {row['destination']}"
+    return ScheduleError(f"step {row['step']}: {where} {what}")
+
+
 class _Places:
     """What is at every (rank, chunk): `of`, the number of the chunk that the data is of, and `sets`, whose it is."""
 
@@ -82,6 +110,10 @@ class _Places:
             self.sets[np.arange(chunks) * ranks // chunks != np.arange(ranks)[:, np.newaxis]] = 0
         elif schedule.collective == "broadcast":
             self.sets[np.arange(ranks) != schedule.root] = 0
+        single = by_chunk(schedule.transfers[schedule.transfers["op"] == POOL])
+        self.pooled: Sets = np.zeros_like(self.sets) if len(single) else self.sets  # what is held by places
+        self.pours = np.full((ranks, chunks), -1)  # in which step it is added
+        np.maximum.at(self.pours, (single["destination"], single["at"]), single["step"])
 
     def move(self, step: int, rows: Transfers) -> None:
         """All transfers of a step: what they send is what was there before the step."""
@@ -93,6 +125,9 @@ class _Places:
             raise ScheduleError(f"step {step}: rank {row['source']} sends {what}")
         for turn in self._turns(rows):
             self._land(step, rows[turn], sent_of[turn], sent_sets[turn])
+        poured = self.pours == step
+        if poured.any():
+            self.sets[poured] |= self.pooled[poured]
 
     def _turns(self, rows: Transfers) -> list[npt.NDArray[np.intp]]:
         """Indices of `rows` in groups that write no place twice; writes to one place are in their order."""
@@ -104,7 +139,7 @@ class _Places:
 
     def _land(self, step: int, rows: Transfers, sent_of: Numbers, sent_sets: Sets) -> None:
         target = rows["destination"], rows["at"]
-        reduced = rows["op"] == REDUCE
+        reduced, pools = rows["op"] != COPY, rows["op"] == POOL
         kept = np.where(reduced[:, np.newaxis], self.sets[target], np.uint64(0))
         stray = reduced & ((self.of[target] != sent_of) | ~kept.any(axis=1))
         if stray.any():
@@ -113,16 +148,19 @@ class _Places:
                 f"step {step}: rank {row['destination']} adds data of chunk {of} from rank {row['source']} to chunk"
                 f" {row['at']}, where it has no data of that chunk"
             )
-        twice = (kept & sent_sets).any(axis=1)
+        before = np.where(pools[:, np.newaxis], kept | self.pooled[target], kept) if pools.any() else kept
+        twice = (before & sent_sets).any(axis=1)
         if twice.any():
             index = int(np.argmax(twice))
-            row, again = rows[index], _members(kept[index] & sent_sets[index])[0]
+            row, again = rows[index], _members(before[index] & sent_sets[index])[0]
             raise ScheduleError(
                 f"step {step}: rank {row['destination']} adds the contribution of rank {again} to chunk {row['at']}"
                 f" twice (it comes again from rank {row['source']})"
             )
-        self.sets[target] = kept | sent_sets
-        self.of[target] = sent_of
+        there, held = tuple(each[~pools] for each in target), tuple(each[pools] for each in target)
+        self.sets[there] = (kept | sent_sets)[~pools]
+        self.of[there] = sent_of[~pools]
+        self.pooled[held] |= sent_sets[pools]
 
     def check_end(self) -> None:
         """Every rank has what the collective promises it."""

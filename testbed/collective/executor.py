@@ -5,7 +5,8 @@ posted as soon as what it waits for is done (`testbed.collective.program`); each
 hold back a step (a stall). Exactness: integers wrap as numpy's do and are bit-exact. Sums are formed in an order that
 the schedule alone fixes, so a result is the same bits in every run, whatever came first. float16 is added up in
 float32 and rounded where it is sent; the sender goes on with the rounded value too, so that all ranks end with the
-same bits. Bytes that a transport declares missing count as zeros.
+same bits. Bytes that a transport declares missing count as zeros. What is pooled stays where it landed until the
+last of its range is there.
 
 Where numbers do not matter (`gradients: none`) a rank has no memory of its own: all that comes lands in one place, and
 nothing is added up.
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.collective.program import Program
-from testbed.collective.schedule import REDUCE
+from testbed.collective.schedule import COPY, POOL
 from testbed.transport.endpoint import Event, Failed, Received
 
 _WAITING, _POSTED, _LANDED, _DONE = range(4)  # states of an operation; LANDED: received, but not applied
@@ -88,7 +89,7 @@ class Executor:
         self._left = len(program)
         self._states = bytearray(len(program))
         # Reading one number of a memoryview costs a third of what it does of an array, and no memory as a list would.
-        self._sends, self._copied, self._reduces = program.send.data, program.copied.data, (program.op == REDUCE).data
+        self._sends, self._copied, self._reduces = program.send.data, program.copied.data, (program.op != COPY).data
         self._step, self._peer, self._tag = program.step.data, program.peer.data, program.tag.data
         self._first, self._last = program.first.data, program.last.data
         self._freed, self._frees = program.freed.data, program.frees.data
@@ -101,6 +102,8 @@ class Executor:
             self._scratch = sink
             self._places = np.zeros(len(program), np.int64).data
         self._landing = self._scratch.view(np.uint8).data
+        self._rank = program.rank
+        self._pools = _pools(program) if self._numeric else {}
         self._views: dict[tuple[int, int], memoryview] = {}  # of a sink, as receives there are mostly alike
 
     @property
@@ -172,12 +175,34 @@ class Executor:
     def _apply(self, index: int) -> None:
         if not self._numeric:
             return
+        if self._pools and (pooled := self._pools.get(index)) is not None:
+            self._pour(index, pooled)
+            return
         there = self._working[self._first[index] : self._last[index]]
         first, last = self._place(index)
         if self._reduces[index]:
             np.add(there, self._scratch[first:last], out=there)
         else:
             there[:] = self._scratch[first:last]
+
+    def _pour(self, index: int, pooled: tuple[int, ...]) -> None:
+        """Add up, in the order of ranks, what was pooled until `index`; nothing if that is not the last."""
+        there = self._working[self._first[index] : self._last[index]]
+        below: npt.NDArray[Any] | None = None
+        for each in pooled:
+            first, last = self._place(each)
+            came = self._scratch[first:last]
+            if self._peer[each] > self._rank:
+                if below is not None:
+                    there += below
+                    below = None
+                there += came
+            elif below is None:
+                below = came.astype(there.dtype)
+            else:
+                below += came
+        if below is not None:
+            there += below
 
     def _receive(self, index: int) -> PostReceive:
         self._states[index] = _POSTED
@@ -204,3 +229,15 @@ class Executor:
         return PostSend(
             self._first_id + index, self._peer[index], self._first_tag + self._tag[index], self._step[index], view
         )
+
+
+def _pools(program: Program) -> dict[int, tuple[int, ...]]:
+    """By receive that is pooled, all of its range by rank if it is the last of these, else none."""
+    ranges: dict[tuple[int, int], list[int]] = {}
+    for index in np.flatnonzero((program.op == POOL) & ~program.send).tolist():
+        ranges.setdefault((int(program.first[index]), int(program.last[index])), []).append(index)
+    pools: dict[int, tuple[int, ...]] = {}
+    for indices in ranges.values():
+        pools |= dict.fromkeys(indices[:-1], ())
+        pools[indices[-1]] = tuple(sorted(indices, key=lambda index: int(program.peer[index])))
+    return pools

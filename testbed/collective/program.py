@@ -39,7 +39,7 @@ class Program:
     tag: Small  # the transfer's number in the schedule, so both ends know it
     first: Numbers  # elements [first, last) of the buffer
     last: Numbers
-    op: npt.NDArray[np.int8]  # REDUCE or COPY
+    op: npt.NDArray[np.int8]  # REDUCE, COPY or POOL
     copied: Flags  # a send that goes out from a copy
     waits: Small  # for so many operations
     freed: Numbers  # `frees[freed[i] : freed[i + 1]]` wait for operation i; one entry more than operations

@@ -5,6 +5,10 @@ chunks as they are after all earlier steps; at its destination they are added to
 (`COPY`), in the order of the array. They land at the place they came from, except where `at` says otherwise (in
 all-to-all, rank i's chunk j becomes rank j's chunk i). Steps order the transfers of one rank's data; there is no
 barrier between them unless `barrier` is set: then a rank starts a step only when it has received all of the earlier.
+
+Ranks that all tell each other the same chunk in several steps would each add it up in another order, and end with other
+bits. So `POOL` holds what comes: the place keeps what it has until the last of them is there, and then all are added up
+in the order of their ranks, the receiver's own where its rank is. All that come to one place have one range.
 """
 
 from dataclasses import dataclass
@@ -14,6 +18,7 @@ import numpy.typing as npt
 
 REDUCE = 0
 COPY = 1
+POOL = 2
 
 TRANSFER = np.dtype(
     [
@@ -23,7 +28,7 @@ TRANSFER = np.dtype(
         ("chunk", np.int32),  # the first
         ("count", np.int32),  # how many
         ("at", np.int32),  # where the first lands
-        ("op", np.int8),  # REDUCE or COPY
+        ("op", np.int8),  # REDUCE, COPY or POOL
         ("lane", np.int16),  # channel or wavelength; 0 where there is one
     ]
 )
@@ -33,7 +38,10 @@ Transfers = npt.NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`transfers` is a structured array of dtype `TRANSFER`, sorted by (step, source, destination, chunk)."""
+    """`transfers` is a structured array of dtype `TRANSFER`, sorted by (step, source).
+
+    Those of one source in one step are in the order in which it sends them: by (destination, chunk), mostly.
+    """
 
     collective: str
     algorithm: str
@@ -101,7 +109,7 @@ def in_sequence(*phases: Transfers) -> Transfers:
 
 
 def in_order(rows: Transfers) -> Transfers:
-    """`rows` sorted as `Schedule` wants them; those that are already are not moved."""
+    """`rows` sorted by (step, source, destination, chunk); those that are already are not moved."""
     if not len(rows):
         return rows
     key = rows["step"].astype(np.int64)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from testbed.collective import ALGORITHMS, generate
 from testbed.collective.checker import ScheduleError, check
-from testbed.collective.schedule import COPY, REDUCE, Schedule, in_sequence, transfers
+from testbed.collective.schedule import COPY, POOL, REDUCE, Schedule, in_sequence, transfers
 
 
 def _refused(schedule: Schedule) -> str:
@@ -51,6 +51,29 @@ def test_a_port_that_serves_two() -> None:
 
 def test_several_ranges_to_one_peer_are_one_use_of_a_port() -> None:
     check(_schedule("broadcast", 2, (0, 0, 1, 0, COPY), (0, 0, 1, 2, COPY), (0, 0, 1, 1, COPY), chunks=3))
+
+
+def _pooled(*others: tuple[int, int, int, int, int]) -> Schedule:
+    """Three ranks tell each other chunk 0 in two steps, and whatever else is said."""
+    rows = [(step, rank, (rank + step + 1) % 3, 0, POOL) for step in range(2) for rank in range(3)]
+    return replace(_schedule("allreduce", 3, *sorted([*rows, *others])), incast=True)
+
+
+def test_what_is_pooled_is_not_sent_on_before_the_last_is_there() -> None:
+    check(_pooled())
+    early = _schedule("allreduce", 3, *[(0, rank, (rank + 1) % 3, 0, POOL) for rank in range(3)])
+    assert "ends with chunk 0 lacking the contribution of rank 1" in _refused(early)
+
+
+def test_a_contribution_that_is_pooled_twice() -> None:
+    again = (2, 1, 0, 0, POOL)  # by then rank 1 has all three; and rank 0 goes on pooling
+    assert _refused(_pooled(again)).startswith("step 2: rank 0 adds the contribution of rank 0 to chunk 0 twice")
+
+
+def test_nothing_else_comes_where_others_are_pooled() -> None:
+    assert _refused(_pooled((1, 1, 2, 0, COPY))).endswith("comes where others are still pooled")
+    wide = np.concatenate([transfers(0, 0, 1, 0, POOL, count=2), transfers(1, 2, 1, 0, POOL)])
+    assert _refused(Schedule("allreduce", "test", 3, 2, wide)).endswith("is pooled with others of another range")
 
 
 def test_data_of_another_chunk() -> None:

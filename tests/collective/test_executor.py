@@ -169,6 +169,23 @@ def test_missing_bytes_count_as_zeros_and_are_counted() -> None:
     assert (executor.received_bytes, executor.missing_bytes) == (8, 4)
 
 
+def test_what_is_pooled_is_added_in_the_order_of_ranks_when_the_last_is_there() -> None:
+    """(1e8 + 1) - 1e8 is 0 in float32, and 1e8 - 1e8 + 1 is 1: all ranks must have the one that goes by ranks."""
+    values = np.array([1e8, 1, -1e8], np.float32)
+    schedule = generate("allreduce", "tar-2d", 3, parameters={"groups": 3})
+    results = []
+    for rank in range(3):
+        buffer = values[rank : rank + 1].copy()
+        executor = Executor(program(schedule, rank, 1), buffer)
+        receives = [post for post in executor.start() if isinstance(post, PostReceive)]
+        for receive in receives:
+            assert buffer[0] == values[rank]  # it may still be sent
+            receive.buffer[:] = values[receive.peer : receive.peer + 1].tobytes()
+            executor.on_event(Received(receive.id))
+        results.append(float(buffer[0]))
+    assert results == [float((values[0] + values[1]) + values[2])] * 3 == [0.0] * 3
+
+
 def test_a_failure_is_kept_and_nothing_more_is_posted() -> None:
     executor = Executor(program(generate("allreduce", "ring", 2), 0, 2), np.zeros(2, np.float32))
     executor.start()

@@ -5,8 +5,9 @@ posted as soon as what it waits for is done (`testbed.collective.program`); each
 hold back a step (a stall). Exactness: integers wrap as numpy's do and are bit-exact. Sums are formed in an order that
 the schedule alone fixes, so a result is the same bits in every run, whatever came first. float16 is added up in
 float32 and rounded where it is sent; the sender goes on with the rounded value too, so that all ranks end with the
-same bits. Bytes that a transport declares missing count as zeros. What is pooled stays where it landed until the
-last of its range is there.
+same bits. Of bytes that a transport declares missing the elements count as zeros where they are added; where they are
+copied they become zeros, or stay what they were (`fill`). What is pooled stays where it landed until the last of its
+range is there.
 
 Where numbers do not matter (`gradients: none`) a rank has no memory of its own: all that comes lands in one place, and
 nothing is added up.
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 from testbed.collective.program import Program
 from testbed.collective.schedule import COPY, POOL
-from testbed.transport.endpoint import Event, Failed, Received
+from testbed.transport.endpoint import Event, Failed, Fill, Received, Sent
 
 _WAITING, _POSTED, _LANDED, _DONE = range(4)  # states of an operation; LANDED: received, but not applied
 
@@ -62,6 +63,8 @@ class Executor:
     sink: of the buffer's dtype, as long as the program's longest receive at least. Then what comes lands there, all in
     the same place, and the buffer is only read: bytes are sent and received as ever, but numbers mean nothing. Many
     ranks may share a buffer and a sink.
+
+    fill: as in `testbed.transport.Transport`.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Executor:
         first_id: int = 0,
         first_tag: int = 0,
         sink: npt.NDArray[Any] | None = None,
+        fill: Fill = "zero",
     ) -> None:
         if buffer.shape != (program.elements,) or not buffer.flags.c_contiguous:
             raise ValueError(f"a contiguous buffer of {program.elements} elements is wanted, not shape {buffer.shape}")
@@ -105,6 +109,9 @@ class Executor:
         self._rank = program.rank
         self._pools = _pools(program) if self._numeric else {}
         self._views: dict[tuple[int, int], memoryview] = {}  # of a sink, as receives there are mostly alike
+        self._copies = (program.op == COPY).data
+        self._keeps = fill == "keep"
+        self._kept: dict[int, list[tuple[int, int]]] = {}  # by receive: elements that stay what they are
 
     @property
     def done(self) -> bool:
@@ -134,6 +141,13 @@ class Executor:
             self._apply(index)
         return self._finish(index)
 
+    def abandoned(self, id: int) -> Sent | Received:
+        """How operation `id` ends of which nothing came, or will be sent."""
+        index = id - self._first_id
+        if self._sends[index]:
+            return Sent(id)
+        return Received(id, ((0, (self._last[index] - self._first[index]) * self._itemsize),))
+
     def earliest_outstanding(self) -> Outstanding | None:
         """Of the operations that were posted and are not complete, that of the earliest step."""
         index = self._states.find(_POSTED)
@@ -145,11 +159,20 @@ class Executor:
         return place, place + self._last[index] - self._first[index]
 
     def _forget(self, index: int, missing: tuple[tuple[int, int], ...]) -> None:
+        lost = sum([end - begin for begin, end in missing])
+        self.missing_bytes += lost
+        self.received_bytes -= lost
+        if not self._numeric:
+            return
+        size = self._itemsize
+        elements = [(begin // size, -(-end // size)) for begin, end in missing]
+        if self._keeps and self._copies[index]:
+            self._kept[index] = elements
+            return
         first, last = self._place(index)
-        landed = self._scratch[first:last].view(np.uint8)
-        for begin, end in missing:
+        landed = self._scratch[first:last]
+        for begin, end in elements:
             landed[begin:end] = 0
-            self.missing_bytes += end - begin
 
     def _finish(self, index: int) -> list[PostSend]:
         """`index` is over, applied if it is a receive: let happen all that only waited for it."""
@@ -180,10 +203,14 @@ class Executor:
             return
         there = self._working[self._first[index] : self._last[index]]
         first, last = self._place(index)
+        landed = self._scratch[first:last]
         if self._reduces[index]:
-            np.add(there, self._scratch[first:last], out=there)
-        else:
-            there[:] = self._scratch[first:last]
+            np.add(there, landed, out=there)
+            return
+        if self._kept:
+            for begin, end in self._kept.pop(index, ()):
+                landed[begin:end] = there[begin:end]
+        there[:] = landed
 
     def _pour(self, index: int, pooled: tuple[int, ...]) -> None:
         """Add up, in the order of ranks, what was pooled until `index`; nothing if that is not the last."""

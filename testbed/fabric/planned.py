@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from testbed.fabric.model import FabricConfig, FabricLink, LinkEnd, SwitchConfig, interface
+from testbed.fabric.model import ROCE_PORT, FabricConfig, FabricLink, LinkEnd, SwitchConfig, interface
 from testbed.fabric.programs import CompiledProgram
 from testbed.plan.model import NativeSwitch, Plan
 from testbed.streams import derive
+from testbed.transport import find
 
 
 def fabric_config(
@@ -52,6 +53,7 @@ def fabric_config(
         controller=controller if native else None,
         p4runtime=p4runtime if native else None,
         nic_priorities=any(program.sets_priority for program in programs.values()),
+        job_udp_port=_job_port(plan),
         job_hosts=tuple(
             (plan.addresses[host].ip, number)
             for number, job in enumerate(plan.jobs if len(plan.jobs) > 1 else ())
@@ -76,3 +78,9 @@ def switch_config(name: str, switch: NativeSwitch, program: CompiledProgram, see
         trim_bytes=switch.trim_bytes,
         entries=switch.entries,
     )
+
+
+def _job_port(plan: Plan) -> int:
+    """Where the packets of jobs go over UDP, as far as that is told by a port."""
+    transports = [find(job.spec.transport.kind) for job in plan.jobs]
+    return next((transport.framing.port for transport in transports if transport.make is not None), ROCE_PORT)

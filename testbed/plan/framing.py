@@ -7,12 +7,12 @@ constants come from the transport's own table.
 from dataclasses import dataclass
 
 from testbed.spec.model import TransportSpec
-from testbed.transport import reduces, settle
+from testbed.transport import find, reduces, settle
 from testbed.transport.aggregation import packet_bytes
 from testbed.transport.endpoint import Path
 from testbed.wire.aggregation import VALUE_BYTES
 from testbed.wire.ethernet import ETHERNET_BYTES, TCP_HEADERS_BYTES, UDP_WIRE_BYTES, WIRE_BYTES
-from testbed.wire.roce import AETH_BYTES, BTH_BYTES, ICRC_BYTES, IMMEDIATE_BYTES, RETH_BYTES
+from testbed.wire.roce import IMMEDIATE_BYTES, RETH_BYTES
 
 TCP_ACK_EVERY = 2  # RFC 9293, 3.8.6.3: at least every second full segment
 
@@ -68,13 +68,15 @@ def framing(transport: TransportSpec, path: Path) -> Framing:
         payload = VALUE_BYTES * int(values["values"])
         header = UDP_WIRE_BYTES + packet_bytes(values) - payload
         return Framing(payload, header, 0, 0, ack_bytes=payload + header, ack_every=1)
-    header = UDP_WIRE_BYTES + BTH_BYTES + ICRC_BYTES
+    packets = find(transport.kind).framing
+    around = UDP_WIRE_BYTES + packets.trailer_bytes
+    header = around + packets.data_bytes
     write = values.get("verb") == "write"
     return Framing(
         payload_bytes=int(values.get("mtu", path.mtu_bytes - header)),
         header_bytes=header,
         first_bytes=RETH_BYTES if write else 0,
         last_bytes=IMMEDIATE_BYTES if write else 0,
-        ack_bytes=header + AETH_BYTES,
+        ack_bytes=around + packets.answer_bytes,
         ack_every=int(values.get("ack_every", 1)),
     )

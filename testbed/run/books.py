@@ -29,6 +29,7 @@ from testbed.run.counting import (
 )
 from testbed.run.iterations import Measured
 from testbed.run.losses import describe_losses, describe_pauses
+from testbed.transport import find
 
 _QUIESCE_LIMIT_S = 10.0
 _QUIESCE_POLL_S = 0.02
@@ -216,4 +217,7 @@ class Books:
 
 def _checked_by_kernel(job: JobPlan) -> bool:
     """Whether the UDP checksum is all that a job's packets have, so that kernels throw away what is damaged."""
-    return job.aggregation is not None and job.spec.transport.parameters.get("framing", "udp") == "udp"
+    if job.aggregation is not None:
+        return job.spec.transport.parameters.get("framing", "udp") == "udp"
+    transport = find(job.spec.transport.kind)
+    return transport.make is not None and transport.framing.checksum == "udp"

@@ -7,7 +7,7 @@ of RoCE packets fly by reference: no byte is copied and no ICRC computed.
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import numpy.typing as npt
 
@@ -15,8 +15,8 @@ from testbed.errors import RunFailed
 from testbed.netcore import Fabric
 from testbed.transport.aggregation import AggregationServer, ReduceEndpoint, ReduceEvent
 from testbed.transport.endpoint import ALL, Arrival, Buffer, Burst, Completion, Counters, Endpoint, Event, Path
-from testbed.transport.tcp_model import segment
-from testbed.wire import aggregation, roce
+from testbed.transport.framing import Framing
+from testbed.wire import roce
 from testbed.wire.ethernet import FCS_BYTES, UDP_HEADERS_BYTES
 from testbed.worker.frames import PlainFrames
 
@@ -34,30 +34,6 @@ _COUNTED = (
     "unsent_packets",
     "strangers",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Framing:
-    """How packets lie in UDP. roce: header, payload, pad, ICRC, of the header sizes in `opcodes`; else headers of
-    `header_bytes` and payload."""
-
-    port: int
-    kind: Literal["roce", "plain"]
-    opcodes: bytes = b""
-    header_bytes: int = 0
-
-
-ROCE = Framing(roce.UDP_PORT, "roce", roce.OPCODES)
-TCP = Framing(segment.UDP_PORT, "roce", segment.OPCODES)  # the model's segments, whose payloads fly by reference too
-
-
-def aggregation_framing(framing: str) -> Framing:
-    """That of in-network aggregation: `udp`, or `roce`, whose packets are messages of their own."""
-    if framing == "udp":
-        return Framing(aggregation.UDP_PORT, "plain", header_bytes=aggregation.HEADER_BYTES)
-    opcodes = bytearray(256)
-    opcodes[aggregation.UC_SEND_ONLY] = 0x80 | (roce.BTH_BYTES + aggregation.HEADER_BYTES)
-    return Framing(roce.UDP_PORT, "roce", bytes(opcodes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +88,9 @@ class _SimulatedNic(Generic[_Any]):
         self._core = core
         self._endpoint = endpoint
         self._most_packets = path.max_burst_packets
-        self._early = early
+        self.early = early
         self._ips, self._peers = neighbours.ips, neighbours.peers
-        self._plain = PlainFrames(framing.port, framing.header_bytes) if framing.kind == "plain" else None
+        self._plain = PlainFrames(framing) if framing.checksum == "udp" else None
         self._held: list[tuple[int, int, Burst]] = []  # heap by (instant asked for, order)
         self._held_packets = 0
         self._order = 0
@@ -122,7 +98,11 @@ class _SimulatedNic(Generic[_Any]):
         self._due_ns = _NEVER  # the endpoint's deadline, as last looked at
         self._off = False
         self._counts = dict.fromkeys(_COUNTED, 0)
-        self._socket = core.open_socket(port, framing.port, self._called, framing=framing.kind, opcodes=framing.opcodes)
+        if self._plain is None:
+            socket = core.open_socket(port, framing.port, self._called, framing="roce", opcodes=framing.headers)
+        else:
+            socket = core.open_socket(port, framing.port, self._called, framing="plain")
+        self._socket = socket
 
     def idle(self) -> bool:
         return not self._held and self._endpoint.idle()
@@ -145,7 +125,8 @@ class _SimulatedNic(Generic[_Any]):
         if self._free_ns <= now:
             if deadline_ns is not None and deadline_ns <= now and self._held_packets < self._most_packets:
                 for burst in endpoint.transmit(now, self._most_packets):
-                    heapq.heappush(self._held, (burst.not_before_ns, self._order, burst))
+                    kept = burst._replace(payload=bytes(burst.payload)) if self.early else burst
+                    heapq.heappush(self._held, (burst.not_before_ns, self._order, kept))
                     self._order += 1
                     self._held_packets += len(burst.headers)
                 deadline_ns = endpoint.deadline()
@@ -210,8 +191,6 @@ class _SimulatedNic(Generic[_Any]):
 
     def _send(self, burst: Burst) -> None:
         headers, payload = burst.headers, burst.payload
-        if self._early:
-            payload = bytes(payload)  # whose buffer may be written again while packets refer to it
         self._counts["sent_packets"] += len(headers)
         self._counts["frame_bytes"] += self._frame_bytes(burst)
         tos = burst.dscp << 2 | burst.ecn

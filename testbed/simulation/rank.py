@@ -21,6 +21,7 @@ class RankNic(Protocol[_Out_co]):
     """What moves a rank's packets; see `testbed.simulation.nic`."""
 
     turn: Callable[[int], None]
+    early: bool  # it may tell of sends that have ended when it is asked to transmit
 
     def events(self) -> Sequence[_Out_co]: ...
 
@@ -75,6 +76,11 @@ class SimulatedRank(Generic[Happened]):
         return self._iteration.missing_bytes if self._iteration else 0
 
     @property
+    def skipped(self) -> bool:
+        """Whether the result of the iteration that is over is not to be used."""
+        return self._iteration is not None and self._iteration.skipped
+
+    @property
     def running(self) -> bool:
         """Whether its iteration has been prepared and is not over."""
         return self._iteration is not None and self.end_ns < 0
@@ -119,12 +125,11 @@ class SimulatedRank(Generic[Happened]):
             iteration.go_on(now)
             self._held_until_ns = iteration.wake_ns()
         if events := nic.events():
-            iteration.on_events(events, now)
-            if iteration.failure:
-                raise RunFailed(f"{self.called} failed: {iteration.failure}")
-            self._held_until_ns = iteration.wake_ns()
-            self._complete = iteration.done
+            self._heed(iteration, events, now)
         nic.transmit(now)
+        while nic.early and (events := nic.events()):
+            self._heed(iteration, events, now)
+            nic.transmit(now)
         if self._complete and nic.idle():
             self._running = False
             self.end_ns = self.start_ns if iteration.received_ns is None else iteration.received_ns
@@ -132,3 +137,11 @@ class SimulatedRank(Generic[Happened]):
             self._finished(now)
         else:
             nic.sleep(now, self._held_until_ns)
+
+    def _heed(self, iteration: Work[Happened], events: Sequence[Happened], now: int) -> None:
+        """Go on with the iteration from what has happened."""
+        iteration.on_events(events, now)
+        if iteration.failure:
+            raise RunFailed(f"{self.called} failed: {iteration.failure}")
+        self._held_until_ns = iteration.wake_ns()
+        self._complete = iteration.done

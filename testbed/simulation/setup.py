@@ -11,12 +11,15 @@ from testbed.collective.program import Program
 from testbed.collective.schedule import Schedule
 from testbed.plan.model import Aggregation
 from testbed.simulation.network import SimulatedNetwork
-from testbed.simulation.nic import ROCE, TCP, Neighbours, Nic, ServerNic, SumNic, aggregation_framing
+from testbed.simulation.nic import Neighbours, Nic, ServerNic, SumNic
 from testbed.simulation.rank import RankNic, SimulatedRank
 from testbed.simulation.timeline import Timeline
 from testbed.simulation.traced import Messages, TracedNic
 from testbed.transport.aggregation import AGGREGATOR, AggregationServer, Member
+from testbed.transport.endpoint import Fill
+from testbed.transport.framing import of_aggregation
 from testbed.worker.iteration import Carrier, Iteration
+from testbed.worker.operation import Announcer
 from testbed.worker.rank import Begin, Happened
 from testbed.worker.setup import Numbers, Shared
 from testbed.worker.sums import SumIteration
@@ -46,28 +49,34 @@ def _exchanging(
     job, kind = shared.job, transport.find(shared.job.spec.transport.kind)
     make = kind.make or kind.model
     assert make is not None  # testbed.spec: what has neither is not simulated
-    framing = ROCE if kind.make else TCP
     settings = transport.settle(job.spec.transport, shared.path)
     everyone = Neighbours.of({rank: network.ip(host) for rank, host in enumerate(job.placement)})
     queue_pairs = transport.queue_pairs(len(job.placement))
+    warmup = job.spec.workload.warmup if job.spec.workload else 0
     messages = Messages(timeline, job.name, job.numbers, schedule) if timeline is not None else None
     for rank, host in enumerate(job.placement):
         endpoint = make(shared.path, rank, queue_pairs, settings, job.seed)
-        nic = Nic(network.core, network.port(host), everyone, endpoint, framing, shared.path, early=kind.early)
+        nic = Nic(network.core, network.port(host), everyone, endpoint, kind.framing, shared.path, early=kind.early)
         carrier = TracedNic(nic, rank, messages) if messages is not None else nic
-        begin = partial(_iteration, carrier, [part[rank] for part in shared.programs], shared.sink)
+        mine = [part[rank] for part in shared.programs]
+        announcer = Announcer(endpoint, mine, warmup)
+        begin = partial(_iteration, carrier, announcer, mine, shared.sink, kind.fill if kind.lossy else None)
         yield _rank(shared, rank, carrier, begin, finished)
 
 
 def _iteration(
     nic: Carrier,
+    announcer: Announcer,
     mine: Sequence[Program],
     sink: Numbers | None,
+    fill: Fill | None,
     number: int,
     buffers: Sequence[Numbers],
     delays: Mapping[int, int],
 ) -> Iteration:
-    return Iteration(mine, buffers, nic, number * sum(part.tags for part in mine), delays, sink)
+    first_tag = number * sum(part.tags for part in mine)
+    told = announcer.of(number, first_tag, buffers[0].dtype)
+    return Iteration(mine, buffers, nic, first_tag, delays, sink, fill, told)
 
 
 def _summed(
@@ -77,7 +86,7 @@ def _summed(
     job, make = shared.job, transport.find(shared.job.spec.transport.kind).reduce
     assert make is not None
     settings = transport.settle(job.spec.transport, shared.path)
-    framing, tree_alone = aggregation_framing(str(settings.values["framing"])), _aggregator(tree)
+    framing, tree_alone = of_aggregation(str(settings.values["framing"])), _aggregator(tree)
     for rank, host in enumerate(job.placement):
         endpoint = make(shared.path, Member(tree.number, tree.place_of(host)[1], len(job.placement)), settings)
         nic = SumNic(network.core, network.port(host), tree_alone, endpoint, framing, shared.path)
@@ -96,7 +105,7 @@ def _serve(network: SimulatedNetwork, shared: Shared, tree: Aggregation) -> None
     path = replace(shared.path, rate_bps=link.parameters.rate_bps)
     settings = transport.settle(shared.job.spec.transport, shared.path)
     endpoint = AggregationServer(path, tree.number, len(shared.job.placement), settings)
-    framing = aggregation_framing(str(settings.values["framing"]))
+    framing = of_aggregation(str(settings.values["framing"]))
     ServerNic(network.core, network.port(tree.server.host), _aggregator(tree), endpoint, framing, path)
 
 

@@ -63,6 +63,7 @@ class TracedNic:
     def __init__(self, nic: Nic, rank: int, messages: Messages) -> None:
         self.transmit, self.sleep, self.wake = nic.transmit, nic.sleep, nic.wake
         self.idle, self.counters, self.switch_off = nic.idle, nic.counters, nic.switch_off
+        self.early = nic.early
         self._nic = nic
         self._rank = rank
         self._messages = messages

@@ -16,13 +16,16 @@ from testbed.transport.aggregation import PARAMETERS as AGGREGATION_PARAMETERS
 from testbed.transport.aggregation import AggregationEndpoint, MakeReduce, Member, ReduceEndpoint
 from testbed.transport.aggregation.optical import OpticalEndpoint
 from testbed.transport.aggregation.optical_parameters import OPTICAL_PARAMETERS
-from testbed.transport.endpoint import Endpoint, Path, Peer
+from testbed.transport.endpoint import Endpoint, Fill, Path, Peer
+from testbed.transport.framing import ROCE as ROCE_FRAMING
+from testbed.transport.framing import Framing
 from testbed.transport.parameters import Parameter, ParameterError
 from testbed.transport.roce import PARAMETERS as ROCE_PARAMETERS
 from testbed.transport.roce import RoceEndpoint, queue_pairs
 from testbed.transport.settings import Settings
 from testbed.transport.tcp_model import PARAMETERS as TCP_PARAMETERS
 from testbed.transport.tcp_model import TcpEndpoint
+from testbed.transport.tcp_model.segment import FRAMING as TCP_FRAMING
 from testbed.wire.protocols import OPTICAL, SLOTS
 
 Make = Callable[[Path, int, Sequence[Peer], Settings, int], Endpoint]
@@ -32,8 +35,13 @@ Make = Callable[[Path, int, Sequence[Peer], Settings, int], Endpoint]
 class Transport:
     """A registered transport. `make(path, rank, peers, settings, seed)`: `peers` has all ranks, this one too, and all
     ranks have the same `seed`. `reduce(path, member, settings)`: switches add up what members send. Neither: kernel
-    sockets, for which `model`, made as by `make`, stands in simulation. early: `Sent` may come before the peer has the
-    bytes, and the buffer be written again while packets fly."""
+    sockets, for which `model`, made as by `make`, stands in simulation.
+
+    early: `Sent` may come before the peer has the bytes, as soon as all bursts of it were given out, and the buffer be
+    written again while packets fly. lossy: what is received may be partial; then `nmse` and `missing_bytes` tell of it,
+    and values count neither as wrong nor do they end a run, though ranks come to differ. fill: what missing bytes of a
+    message that is copied leave in a rank's buffer, zeros or what was there; one that is added adds zeros there. An
+    element of which a byte is missing is missing. framing: how packets of `make` or `model` lie in UDP."""
 
     name: str
     summary: str
@@ -42,6 +50,9 @@ class Transport:
     reduce: MakeReduce | None = None
     model: Make | None = None
     early: bool = False
+    lossy: bool = False
+    fill: Fill = "zero"
+    framing: Framing = ROCE_FRAMING
 
     @property
     def own_control(self) -> str:
@@ -54,7 +65,9 @@ class Transport:
 ROCE = Transport(
     "roce", "RoCEv2 reliable connections with go-back-N, as RDMA NICs have them", ROCE_PARAMETERS, RoceEndpoint
 )
-TCP = Transport("tcp", "the kernel's TCP; in simulation a model of it", TCP_PARAMETERS, model=TcpEndpoint)
+TCP = Transport(
+    "tcp", "the kernel's TCP; in simulation a model of it", TCP_PARAMETERS, model=TcpEndpoint, framing=TCP_FRAMING
+)
 
 
 def _member(path: Path, member: Member, settings: Settings) -> ReduceEndpoint:
@@ -93,8 +106,8 @@ def reduces(spec: TransportSpec) -> bool:
 
 
 def loses(spec: TransportSpec) -> bool:
-    """Whether results may be partial, as nothing that is lost is sent again; raises ParameterError."""
-    return protocol_of(spec) == OPTICAL
+    """Whether results may be partial, as not all that is lost is sent again; raises ParameterError."""
+    return find(spec.kind).lossy or protocol_of(spec) == OPTICAL
 
 
 def protocol_of(spec: TransportSpec) -> str | None:
@@ -130,6 +143,6 @@ def written(spec: TransportSpec, path: Path) -> dict[str, Any]:
 
 
 __all__ = [
-    "TRANSPORTS", "Endpoint", "Make", "ParameterError", "Path", "Peer", "Settings", "Transport", "find", "loses",
-    "problems", "protocol_of", "queue_pairs", "reduces", "settle", "written",
+    "TRANSPORTS", "Endpoint", "Framing", "Make", "ParameterError", "Path", "Peer", "Settings", "Transport", "find",
+    "loses", "problems", "protocol_of", "queue_pairs", "reduces", "settle", "written",
 ]  # fmt: skip

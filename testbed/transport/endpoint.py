@@ -12,9 +12,10 @@ reference. What the driver owns: IP, UDP, ICRC, and departing at `not_before_ns`
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 Buffer = memoryview | bytes | bytearray
+Fill = Literal["zero", "keep"]
 
 ECN_NOT_ECT = 0
 ECN_ECT0 = 2
@@ -72,7 +73,11 @@ ALL = Completion()
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The send `id` is done: its buffer may be written again."""
+    """The send `id` is done: its buffer may be written again.
+
+    It may come before the peer has the bytes, as soon as the last burst of it was given out, only of a transport that
+    says so (`testbed.transport.Transport.early`).
+    """
 
     id: int
 
@@ -87,7 +92,10 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The operation `id` (or with id < 0 the whole queue pair to `peer`) cannot be completed."""
+    """The operation `id` (or with id < 0 the whole queue pair to `peer`) cannot be completed.
+
+    Of a lossy transport a failed operation is one of which nothing came; with id < 0 it halts the run, for `reason`.
+    """
 
     id: int
     peer: int
@@ -153,6 +161,58 @@ class Endpoint(Protocol):
 
     def idle(self) -> bool:
         """No send is unacknowledged and nothing waits to be sent."""
+
+
+class Message(NamedTuple):
+    """A message of a collective that a rank sends or receives; id, peer and tag are those that it is posted with.
+
+    reduce: what comes is added, else copied. first_byte: where it lies in the rank's gradient, which is all layers laid
+    end to end in the order in which they are sent.
+    """
+
+    id: int
+    send: bool
+    reduce: bool
+    peer: int
+    tag: int
+    step: int
+    first_byte: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A collective about to begin. number: iterations are counted through, `warmup` ones included.
+
+    messages: all that the rank will post, by layer and step. itemsize: bytes of an element; dtype: numpy's name of it.
+    layers: the first byte of each in the gradient.
+    """
+
+    number: int
+    warmup: bool
+    messages: Sequence[Message]
+    itemsize: int
+    dtype: str
+    layers: tuple[int, ...]
+
+
+@runtime_checkable
+class Informed(Protocol):
+    """What an `Endpoint` may have besides, if it wants to know of collectives as a whole."""
+
+    def begin(self, operation: Operation, now: int) -> None:
+        """A collective comes next: its receives are posted right after this. All that was posted before is complete."""
+
+    def start(self, now: int) -> None:
+        """The rank is released, and has computed: its first sends, if it has any, are posted right after this."""
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    """What an `Informed` endpoint may have besides, whose results may be too bad to be used."""
+
+    def skips(self) -> bool:
+        """Whether the rank is not to learn from the collective that is over; asked once, before the next `begin`."""
 
 
 @dataclass(frozen=True, slots=True)

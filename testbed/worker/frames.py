@@ -7,9 +7,7 @@ import numpy as np
 
 from testbed import netcore
 from testbed.transport.endpoint import Buffer, Burst
-from testbed.wire import aggregation, roce
-
-ROCE_PORT = roce.UDP_PORT
+from testbed.transport.framing import HEADER_MASK, Framing
 
 Run = tuple[tuple[bytes, ...], Buffer, int]  # headers, payloads end to end, bytes of each but the last
 
@@ -35,15 +33,20 @@ class Frames(Protocol):
         """The runs in a datagram, which may be rewritten, and how many of its packets are corrupt, and malformed."""
 
 
-class RoceFrames:
-    """RoCEv2: header, payload, padding, ICRC. `opcodes`: as `netcore.roce_decode` takes them."""
+def frames_of(framing: Framing, own_ip: int) -> Frames:
+    """How a host of that address has it."""
+    return RoceFrames(framing, own_ip) if framing.checksum == "icrc" else PlainFrames(framing)
 
-    port = ROCE_PORT
+
+class RoceFrames:
+    """RoCEv2: header, payload, padding, ICRC."""
+
     _ADDED_BYTES = 80 + 8  # most that headers, pad and ICRC add to a segment
 
-    def __init__(self, own_ip: int, opcodes: bytes = roce.OPCODES) -> None:
+    def __init__(self, framing: Framing, own_ip: int) -> None:
+        self.port = framing.port
         self._own_ip = own_ip
-        self._opcodes = opcodes
+        self._opcodes = framing.headers
         self._room = bytearray()
 
     def lay_out(self, burst: Burst, target_ip: int, *, segmented: bool) -> Sequence[Piece]:
@@ -71,18 +74,33 @@ class RoceFrames:
 
 
 class PlainFrames:
-    """Header and payload as they are: all packets of a run are of one size."""
+    """Header and payload as they are; how long a header is, its first byte tells."""
 
-    def __init__(self, port: int, header_bytes: int) -> None:
-        self.port = port
-        self._header_bytes = header_bytes
+    def __init__(self, framing: Framing) -> None:
+        self.port = framing.port
+        self._header_bytes = bytes(size & HEADER_MASK for size in framing.headers)
+        self._sizes = np.frombuffer(self._header_bytes, np.uint8)
 
-    def lay_out(self, burst: Burst, target_ip: int, *, segmented: bool) -> Sequence[Piece]:  # noqa: ARG002
+    def lay_out(self, burst: Burst, target_ip: int, *, segmented: bool) -> Sequence[Piece]:
+        length, size = len(burst.headers[0]), burst.segment_bytes
+        if any(len(header) != length for header in burst.headers):
+            alone = [
+                burst._replace(headers=(header,), payload=burst.payload[index * size : (index + 1) * size])
+                for index, header in enumerate(burst.headers)
+            ]
+            return [piece for each in alone for piece in self.lay_out(each, target_ip, segmented=segmented)]
         packets, payload = burst.packets, np.frombuffer(burst.payload, np.uint8)
-        rows = np.empty((packets, self._header_bytes + len(payload) // packets), np.uint8)
-        rows[:, : self._header_bytes] = np.frombuffer(b"".join(burst.headers), np.uint8).reshape(packets, -1)
-        rows[:, self._header_bytes :] = payload.reshape(packets, -1)
-        return [Piece(rows.data.cast("B"), rows.shape[1])]
+        headers = np.frombuffer(b"".join(burst.headers), np.uint8).reshape(packets, length)
+        whole = packets if len(payload) == packets * size else packets - 1  # the last may be shorter
+        data = np.empty(packets * length + len(payload), np.uint8)
+        body, last = np.split(data, [whole * (length + size)])
+        rows = body.reshape(whole, length + size)
+        rows[:, :length] = headers[:whole]
+        rows[:, length:] = payload[: whole * size].reshape(whole, size)
+        if whole < packets:
+            last[:length] = headers[whole]
+            last[length:] = payload[whole * size :]
+        return [Piece(data.data, length + size if whole else len(data))]
 
     def take_apart(
         self,
@@ -92,25 +110,25 @@ class PlainFrames:
         source_port: int,  # noqa: ARG002
     ) -> tuple[Sequence[Run], int, int]:
         size = min(segment_bytes or len(data), len(data))
+        if size == len(data):
+            length = self._header_bytes[data[0]] if size else 0
+            if not 0 < length <= size:
+                return (), 0, 1
+            return [((bytes(data[:length]),), data[length:], size - length)], 0, 0
         whole = len(data) // size
-        runs, malformed = [], 0
+        runs: list[Run] = []
+        malformed = 0
         for part in (data[: whole * size], data[whole * size :]):
             if not part:
                 continue
             rows = np.frombuffer(part, np.uint8).reshape(-1, min(size, len(part)))
-            if rows.shape[1] < self._header_bytes:
-                malformed += len(rows)
-                continue
-            headers = np.ascontiguousarray(rows[:, : self._header_bytes]).view(f"V{self._header_bytes}")[:, 0].tolist()
-            payload = np.ascontiguousarray(rows[:, self._header_bytes :])
-            runs.append((tuple(headers), payload.data.cast("B") if payload.size else b"", payload.shape[1]))
+            lengths = self._sizes[rows[:, 0]]
+            for same in np.split(rows, np.flatnonzero(np.diff(lengths)) + 1):
+                length = int(self._sizes[same[0, 0]])
+                if not 0 < length <= same.shape[1]:
+                    malformed += len(same)
+                    continue
+                headers = np.ascontiguousarray(same[:, :length]).view(f"V{length}")[:, 0].tolist()
+                payload = np.ascontiguousarray(same[:, length:])
+                runs.append((tuple(headers), payload.data.cast("B") if payload.size else b"", payload.shape[1]))
         return runs, 0, malformed
-
-
-def aggregation_frames(own_ip: int, framing: str) -> Frames:
-    """Those of in-network aggregation: `udp`, or `roce`, whose packets are messages of their own."""
-    if framing == "udp":
-        return PlainFrames(aggregation.UDP_PORT, aggregation.HEADER_BYTES)
-    opcodes = bytearray(256)
-    opcodes[aggregation.UC_SEND_ONLY] = 0x80 | (roce.BTH_BYTES + aggregation.HEADER_BYTES)
-    return RoceFrames(own_ip, bytes(opcodes))

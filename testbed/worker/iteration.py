@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from testbed.collective.executor import Executor, PostReceive, PostSend
 from testbed.collective.program import Program
-from testbed.transport.endpoint import ALL, Buffer, Completion, Event, Failed, Received
+from testbed.transport.endpoint import ALL, Buffer, Completion, Event, Failed, Fill, Received
 
 
 class Carrier(Protocol):
@@ -25,11 +25,27 @@ class Carrier(Protocol):
     ) -> None: ...
 
 
+class Told(Protocol):
+    """Who is told of the iteration; see `testbed.worker.operation`."""
+
+    def begin(self, now: int) -> None: ...
+
+    def start(self, now: int) -> None: ...
+
+    def skips(self) -> bool: ...
+
+
+def id_stride(programs: Sequence[Program]) -> int:
+    """How far apart the first ids of two layers' operations are."""
+    return max((len(program) for program in programs), default=0) or 1
+
+
 class Iteration:
     """Runs `programs[i]` on `buffers[i]`, in place. Times are model nanoseconds.
 
     first_tag: of `sum(program.tags)` tags that no earlier iteration still uses. step_delays: step -> how long this
-    rank's sends of that step are held back from the moment the first of them could go. sink: as in `Executor`.
+    rank's sends of that step are held back from the moment the first of them could go. sink: as in `Executor`. fill:
+    of a lossy transport; None: of one that brings all. told: who is told when it begins and starts.
     """
 
     def __init__(
@@ -40,16 +56,22 @@ class Iteration:
         first_tag: int,
         step_delays: Mapping[int, int],
         sink: npt.NDArray[Any] | None = None,
+        fill: Fill | None = None,
+        told: Told | None = None,
     ) -> None:
         self.failure: str | None = None
         self.received_ns: int | None = None  # when the last of what this rank is to receive was in place
         self._carrier = carrier
         self._step_delays = step_delays
-        self._stride = max((len(program) for program in programs), default=0) or 1
+        self._lossy = fill is not None
+        self._told = told
+        self._stride = id_stride(programs)
         self._executors = []
         for index, (program, buffer) in enumerate(zip(programs, buffers, strict=True)):
             first_id = index * self._stride
-            self._executors.append(Executor(program, buffer, first_id=first_id, first_tag=first_tag, sink=sink))
+            self._executors.append(
+                Executor(program, buffer, first_id=first_id, first_tag=first_tag, sink=sink, fill=fill or "zero")
+            )
             first_tag += program.tags
         self._at_start: list[PostSend] = []
         self._held: list[tuple[int, int, PostSend]] = []  # heap by instant
@@ -68,8 +90,15 @@ class Iteration:
     def missing_bytes(self) -> int:
         return sum(executor.missing_bytes for executor in self._executors)
 
+    @property
+    def skipped(self) -> bool:
+        """Whether the result of it, now that it is over, is not to be used."""
+        return self._told is not None and self._told.skips()
+
     def prepare(self, now: int) -> None:
         """Post all receives."""
+        if self._told is not None:
+            self._told.begin(now)
         for executor in self._executors:
             for post in executor.start():
                 if isinstance(post, PostReceive):
@@ -80,18 +109,24 @@ class Iteration:
     def start(self, now: int) -> None:
         """Begin to send."""
         self._progress_ns = now
+        if self._told is not None:
+            self._told.start(now)
         self._post(self._at_start, now)
         self._at_start.clear()
 
     def on_events(self, events: Iterable[Event], now: int) -> None:
         """What the carrier completed."""
         for event in events:
+            ended = event
             if isinstance(event, Failed):
-                self.failure = f"the transfer with rank {event.peer} failed: {event.reason}"
-                return
+                if not self._lossy or event.id < 0:
+                    of = "" if self._lossy else f"the transfer with rank {event.peer} failed: "
+                    self.failure = of + event.reason
+                    return
+                ended = self._executors[event.id // self._stride].abandoned(event.id)
             self._progress_ns = now
-            posts = self._executors[event.id // self._stride].on_event(event)
-            if isinstance(event, Received):
+            posts = self._executors[ended.id // self._stride].on_event(ended)
+            if isinstance(ended, Received):
                 self.received_ns = now
             self._post(posts, now)
 

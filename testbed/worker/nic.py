@@ -65,7 +65,10 @@ _Any = TypeVar("_Any", bound=_Driven)
 
 
 class _UdpNic(Generic[_Any]):
-    """Drives `endpoint` at the IPv4 `address`, which knows its `peers` by number. `path` is in model units."""
+    """Drives `endpoint` at the IPv4 `address`, which knows its `peers` by number. `path` is in model units.
+
+    early: as in `testbed.transport.Transport`.
+    """
 
     def __init__(
         self,
@@ -75,8 +78,11 @@ class _UdpNic(Generic[_Any]):
         frames: Frames,
         path: Path,
         clock: ModelClock,
+        *,
+        early: bool = False,
     ) -> None:
         self._endpoint = endpoint
+        self._early = early
         self._frames = frames
         self._clock = clock
         self._path = path
@@ -203,7 +209,8 @@ class _UdpNic(Generic[_Any]):
         for burst in self._endpoint.transmit(self._clock.model(now), self._path.max_burst_packets):
             # What was posted or came only now may be owed an earlier instant by its pacing; nobody is late for that.
             asked_ns = max(self._clock.real(burst.not_before_ns), min(now, self._announced_ns))
-            heapq.heappush(self._held, (asked_ns, self._order, burst))
+            kept = burst._replace(payload=bytes(burst.payload)) if self._early else burst
+            heapq.heappush(self._held, (asked_ns, self._order, kept))
             self._order += 1
             self._held_packets += burst.packets
 

@@ -74,6 +74,9 @@ class Work(Protocol[_In_contra]):
     @property
     def done(self) -> bool: ...
 
+    @property
+    def skipped(self) -> bool: ...
+
     def prepare(self, now: int) -> None: ...
 
     def start(self, now: int) -> None: ...
@@ -149,6 +152,8 @@ class Rank(Generic[Happened]):
         self._driver.receive(ready)
         self._advance()
         self._driver.transmit()
+        while self._state is _State.RUNNING and self._go_on():  # a transport may tell of sends as they leave
+            self._driver.transmit()
         if self._state is _State.RUNNING:
             self._finish()
 
@@ -192,15 +197,22 @@ class Rank(Generic[Happened]):
             self._notice("ready")
         if self._state is _State.ARMED and self._clock.monotonic() >= self._begin_ns:
             self._start()
-        if self._state is _State.RUNNING and self._iteration:
-            now = self._clock.now()
-            self._iteration.go_on(now)
-            self._iteration.on_events(self._driver.events(), now)
-            if self._iteration.failure:
-                self._state = _State.SERVING
-                self.fail(self._iteration.failure)
+        if self._state is _State.RUNNING:
+            self._go_on()
         if self._state is _State.FINISHED and self._inputs.finished.min() > self._number:
             self._report()
+
+    def _go_on(self) -> bool:
+        """Go on from what has happened; whether anything had."""
+        assert self._iteration
+        now = self._clock.now()
+        self._iteration.go_on(now)
+        events = self._driver.events()
+        self._iteration.on_events(events, now)
+        if self._iteration.failure:
+            self._state = _State.SERVING
+            self.fail(self._iteration.failure)
+        return bool(events)
 
     def _start(self) -> None:
         assert self._iteration
@@ -231,7 +243,8 @@ class Rank(Generic[Happened]):
         since = {name: counters[name] - before for name, before in self._reported.items() if name in counters}
         self._reported |= {name: counters[name] for name in since}
         wrong, nmse = self._workload.check([self._inputs[rank] for rank in range(len(self._inputs))], self._buffer)
-        self._workload.apply(self._number, self._layers)
+        if not self._iteration.skipped:
+            self._workload.apply(self._number, self._layers)
         self._notice(
             "done",
             start_ns=self._start_ns,

@@ -21,14 +21,16 @@ from testbed.spec.model import WorkloadSpec
 from testbed.training import gradient_source
 from testbed.training.source import GradientSource
 from testbed.transport.aggregation import AGGREGATOR, Member
-from testbed.transport.endpoint import Path
+from testbed.transport.endpoint import Endpoint, Path
+from testbed.transport.framing import of_aggregation
 from testbed.worker.clock import ModelClock
 from testbed.worker.command import CommandRank, command_line, environment
-from testbed.worker.frames import RoceFrames, aggregation_frames
+from testbed.worker.frames import frames_of
 from testbed.worker.iteration import Iteration
 from testbed.worker.loop import Loop, Server
 from testbed.worker.memory import SharedInputs
 from testbed.worker.nic import Nic, SumNic
+from testbed.worker.operation import Announcer
 from testbed.worker.probe import Prober
 from testbed.worker.rank import Begin, Driver, Happened, Rank
 from testbed.worker.sums import SumIteration
@@ -127,19 +129,23 @@ class Sockets:
         shared, job = self.shared, self.shared.job
         mine = [part[self.rank] for part in shared.programs]
         driver: Nic | TcpCarrier
-        settings = transport.settle(job.spec.transport, shared.path)
-        if (make := transport.find(job.spec.transport.kind).make) is None:
+        endpoint: Endpoint | None = None
+        settings, kind = transport.settle(job.spec.transport, shared.path), transport.find(job.spec.transport.kind)
+        if (make := kind.make) is None:
             peers = frozenset[int]().union(*(each.peers for each in mine))
             driver = TcpCarrier(self.rank, shared.addresses, peers, str(settings.values["control"]))
         else:
             peers_of = transport.queue_pairs(len(shared.addresses))
             endpoint = make(shared.path, self.rank, peers_of, settings, job.seed)
             others = {rank: ip for rank, ip in enumerate(shared.addresses) if rank != self.rank}
-            driver = Nic(self._ip, others, endpoint, RoceFrames(self._number), shared.path, shared.clock)
-        tags = sum(each.tags for each in mine)
+            frames = frames_of(kind.framing, self._number)
+            driver = Nic(self._ip, others, endpoint, frames, shared.path, shared.clock, early=kind.early)
+        tags, fill = sum(each.tags for each in mine), kind.fill if kind.lossy else None
+        announcer = Announcer(endpoint, mine, job.spec.workload.warmup if job.spec.workload else 0)
 
         def begin(number: int, buffers: Sequence[Numbers], delays: Mapping[int, int]) -> Iteration:
-            return Iteration(mine, buffers, driver, number * tags, delays, shared.sink)
+            told = announcer.of(number, number * tags, buffers[0].dtype)
+            return Iteration(mine, buffers, driver, number * tags, delays, shared.sink, fill, told)
 
         return partial(self._collective, driver, begin, schedule.steps)
 
@@ -151,7 +157,7 @@ class Sockets:
         settings = transport.settle(job.spec.transport, shared.path)
         _, index = tree.place_of(job.placement[self.rank])
         endpoint = make(shared.path, Member(tree.number, index, len(job.placement)), settings)
-        frames = aggregation_frames(self._number, str(settings.values["framing"]))
+        frames = frames_of(of_aggregation(str(settings.values["framing"])), self._number)
         aggregator = {AGGREGATOR: tree.address.ip}
         driver = SumNic(self._ip, aggregator, endpoint, frames, shared.path, shared.clock)
 

@@ -15,8 +15,9 @@ from testbed.netcore import set_timer_slack
 from testbed.plan.model import Aggregation, SumServer
 from testbed.run.channel import Channel
 from testbed.transport.aggregation import AGGREGATOR, AggregationServer
+from testbed.transport.framing import of_aggregation
 from testbed.worker import process
-from testbed.worker.frames import aggregation_frames
+from testbed.worker.frames import frames_of
 from testbed.worker.loop import Loop
 from testbed.worker.nic import ServerNic
 from testbed.worker.setup import Shared
@@ -64,7 +65,7 @@ def _serve(
     path = replace(shared.path, rate_bps=link.parameters.rate_bps)
     settings = transport.settle(shared.job.spec.transport, shared.path)
     endpoint = AggregationServer(path, tree.number, len(shared.job.placement), settings)
-    frames = aggregation_frames(int(IPv4Address(server.address.ip)), str(settings.values["framing"]))
+    frames = frames_of(of_aggregation(str(settings.values["framing"])), int(IPv4Address(server.address.ip)))
     nic = ServerNic(server.address.ip, {AGGREGATOR: tree.address.ip}, endpoint, frames, path, shared.clock)
     channel = Channel.connect(control, "server", name=f"server on {server.host}")
     os.write(ready, b"\1")

@@ -43,6 +43,10 @@ class SumIteration:
     def done(self) -> bool:
         return not self._left
 
+    @property
+    def skipped(self) -> bool:
+        return False
+
     def prepare(self, now: int) -> None:
         """Results need no place of their own."""
 

@@ -93,14 +93,15 @@ class Workload:
 def check_all(job: JobPlan, workload: WorkloadSpec, inputs: Sequence[Numbers], results: Results) -> Checked:
     """Of each rank's result how many elements are wrong, and its normalised mean square error.
 
-    Of a transport that loses, none counts as wrong. Without numbers there is neither.
+    Of a lossy transport none counts as wrong. Without numbers there is neither.
     """
     if not workload.numeric:
         return dict.fromkeys(results, (None, None))
     if job.aggregation is None:
-        return verify_all(workload.collective, inputs, results, workload.root)
-    layers = [elements for elements, _ in buffers(workload)]
-    checked = verify_sums(inputs, results, layers, job.aggregation.values)
+        checked = verify_all(workload.collective, inputs, results, workload.root)
+    else:
+        layers = [elements for elements, _ in buffers(workload)]
+        checked = verify_sums(inputs, results, layers, job.aggregation.values)
     if not loses(job.spec.transport):
         return checked
     return {rank: (0, nmse) for rank, (_, nmse) in checked.items()}

@@ -16,7 +16,7 @@ from testbed.collective.executor import Executor, PostReceive, PostSend
 from testbed.collective.program import program
 from testbed.collective.reference import expected
 from testbed.collective.schedule import Schedule, in_order
-from testbed.transport.endpoint import Failed, Received, Sent
+from testbed.transport.endpoint import Failed, Fill, Received, Sent
 
 Buffers = Sequence[npt.NDArray[Any]]
 SERVED = [(name, collective) for name, algorithm in ALGORITHMS.items() for collective in algorithm.collectives]
@@ -166,7 +166,27 @@ def test_missing_bytes_count_as_zeros_and_are_counted() -> None:
     receive.buffer[:] = np.array([10.0, 20.0], np.float32).tobytes()
     executor.on_event(Received(receive.id, missing=((4, 8),)))
     assert buffer.tolist() == [11.0, 2.0]
-    assert (executor.received_bytes, executor.missing_bytes) == (8, 4)
+    assert (executor.received_bytes, executor.missing_bytes) == (4, 4)
+
+
+@pytest.mark.parametrize(("fill", "left"), [("zero", 0.0), ("keep", 2.0)])
+def test_what_is_missing_of_a_copy_becomes_zero_or_stays(fill: Fill, left: float) -> None:
+    """An element of which a byte is missing is missing as a whole."""
+    buffer = np.array([1.0, 2.0, 3.0], np.float32)
+    executor = Executor(program(generate("broadcast", "binomial", 2), 1, 3), buffer, fill=fill)
+    (receive,) = executor.start()
+    receive.buffer[:] = np.array([10.0, 20.0, 30.0], np.float32).tobytes()
+    executor.on_event(Received(receive.id, missing=((5, 7),)))
+    assert buffer.tolist() == [10.0, left, 30.0]
+    assert (executor.received_bytes, executor.missing_bytes) == (10, 2)
+
+
+def test_of_what_is_given_up_nothing_came() -> None:
+    buffer = np.array([1.0, 2.0], np.float32)
+    executor = Executor(program(generate("allreduce", "recursive-doubling", 2), 0, 2), buffer)
+    receive, send = executor.start()
+    assert executor.abandoned(send.id) == Sent(send.id)
+    assert executor.abandoned(receive.id) == Received(receive.id, ((0, 8),))
 
 
 def test_what_is_pooled_is_added_in_the_order_of_ranks_when_the_last_is_there() -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from testbed import netcore
 from testbed.transport.endpoint import ALL, Arrival, Burst, Counters, Event, Path
+from testbed.transport.framing import ROCE
 from testbed.wire.roce import ACKNOWLEDGE, SEND_FIRST, SEND_LAST, SEND_MIDDLE, Aeth, Header, encode
 from testbed.worker.clock import ModelClock
-from testbed.worker.frames import ROCE_PORT, RoceFrames
+from testbed.worker.frames import frames_of
 from testbed.worker.nic import Nic, can_segment, udp_socket
 
 ADDRESSES = (f"127.{os.getpid() % 250 + 1}.1.1", f"127.{os.getpid() % 250 + 1}.1.2")
@@ -69,7 +70,7 @@ class Pair:
         clock = ModelClock(0, dilation, lambda: self.now_ns)
         self.endpoints = Scripted(), Scripted()
         self.nics = [
-            Nic(ADDRESSES[rank], {1 - rank: ADDRESSES[1 - rank]}, endpoint, RoceFrames(IPS[rank]), PATH, clock)
+            Nic(ADDRESSES[rank], {1 - rank: ADDRESSES[1 - rank]}, endpoint, frames_of(ROCE, IPS[rank]), PATH, clock)
             for rank, endpoint in enumerate(self.endpoints)
         ]
 
@@ -177,8 +178,8 @@ def test_wrong_icrcs_short_packets_and_strangers_are_counted_and_go_no_further(p
         stranger.bind((ADDRESSES[0].replace(".1.1", ".9.9"), 0))
         header = encode(Header(ACKNOWLEDGE, 7, 1, aeth=Aeth(0x1F, 1)))
         for data in (header + b"\1\2\3\4", b"\0" * 8, b""):
-            peer.sendto(data, (ADDRESSES[0], ROCE_PORT))
-        stranger.sendto(header + b"\1\2\3\4", (ADDRESSES[0], ROCE_PORT))
+            peer.sendto(data, (ADDRESSES[0], ROCE.port))
+        stranger.sendto(header + b"\1\2\3\4", (ADDRESSES[0], ROCE.port))
         assert list(itertools.chain.from_iterable(pair.arrivals(0) for _ in range(2))) == []
     counters = pair.nics[0].counters()
     assert (counters["corrupt_packets"], counters["malformed_packets"], counters["strangers"]) == (1, 2, 1)

@@ -7,6 +7,7 @@ packets whose payload travels by reference. Sequence numbers count bytes from th
 import struct
 from typing import NamedTuple
 
+from testbed.transport.framing import Framing
 from testbed.wire import MalformedError
 
 UDP_PORT = 5000  # where the emulated ranks' ports begin
@@ -16,6 +17,7 @@ _LAYOUT = struct.Struct(">BBHI6s6s")  # opcode, pad << 4, 0, 0 (what is told apa
 
 # For `testbed.netcore.Fabric.open_socket`: the bytes of the header by opcode; bit 7: a run of its own, told at once.
 OPCODES = bytes(HEADER_BYTES | 0x80 if opcode == OPCODE else 0 for opcode in range(256))
+FRAMING = Framing(UDP_PORT, OPCODES, "icrc", HEADER_BYTES, HEADER_BYTES)
 
 
 class Segment(NamedTuple):

@@ -100,7 +100,31 @@ def _faults() -> Entries:
 
 
 def _traffic() -> Entries:
-    return _named({"constant": "packets from a host to a host at a rate", "incast": "bursts from several hosts to one"})
+    from testbed.spec.traffic_checks import TRAFFIC
+
+    return [
+        {
+            "name": kind,
+            "summary": f"{keys.summary}; needs {', '.join(keys.needs)}" + _either(keys.one_of) + _besides(keys.may),
+        }
+        for kind, keys in TRAFFIC.items()
+    ]
+
+
+def _sizes() -> Entries:
+    from testbed.stress.sizes import SIZES
+
+    return [
+        *({"name": name, "summary": summary, "points": sizes.points} for name, (summary, sizes) in SIZES.items()),
+        {"name": "FILE.txt, FILE.csv, FILE.cdf", "summary": "lines of bytes and the share of flows up to that"},
+        {"name": "64KiB", "summary": "all flows are of one size"},
+    ]
+
+
+def _environments() -> Entries:
+    from testbed.spec.environment_checks import MECHANISMS
+
+    return _named(MECHANISMS)
 
 
 def _programs() -> Entries:
@@ -122,6 +146,8 @@ REGISTRIES: Mapping[str, Callable[[], Entries]] = {
     "congestion": _congestion,
     "gradients": _gradients,
     "traffic": _traffic,
+    "sizes": _sizes,
+    "environments": _environments,
     "faults": _faults,
     "codecs": _none,
     "programs": _programs,

@@ -1,6 +1,7 @@
 """`testbed plan SPEC`: what would happen, before anything does."""
 
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from testbed.errors import UsageError
 from testbed.plan.model import Capabilities, Plan
 
 if TYPE_CHECKING:
+    from testbed.spec.model import Spec
     from testbed.spec.reader import Experiment
 
 _MOST_PLANNED = 32  # points of a sweep whose time is worked out
@@ -38,7 +40,7 @@ def show(
     experiment = read_experiment(spec, settings or [], engine)
     measured = load_capabilities()
     machine = measured or DEFAULT_CAPABILITIES
-    made = plan(experiment.spec, machine)
+    made = plan(_settled(experiment.spec), machine)
     if graph is not None:
         _draw(graph, made)
     noted, runs, seconds = _notes(made), len(experiment.points), _seconds(experiment, machine, made)
@@ -51,6 +53,24 @@ def show(
         out.print(part)
     if graph is not None:
         out.print(f"drawn to {graph}", soft_wrap=True)
+
+
+def _settled(spec: "Spec") -> "Spec":
+    """The spec with its environment's severity, which is looked for by simulation if it was not found before."""
+    if spec.environment is None:
+        return spec
+    from testbed.run.environment import Environments
+
+    return Environments().settle(spec, _Stages())
+
+
+class _Stages:
+    """Says on stderr what takes a while."""
+
+    def stage(self, what: str) -> None:
+        print(what, file=sys.stderr)
+
+    def iterations(self, done: int, of: int) -> None: ...
 
 
 def _seconds(experiment: "Experiment", machine: Capabilities, first: Plan) -> float:

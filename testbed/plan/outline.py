@@ -17,15 +17,18 @@ from rich.text import Text
 from testbed.collective.cost import transfer_bytes
 from testbed.collective.schedule import REDUCE, Schedule
 from testbed.plan import messages
+from testbed.plan.environment import load_of
 from testbed.plan.model import Aggregation, Bmv2Switch, Buffer, Capabilities, JobPlan, NativeSwitch, Pfc, Plan
 from testbed.plan.planner import explain_dilation
 from testbed.plan.predict import buffers, schedule_of
 from testbed.plan.serial import to_json
+from testbed.stress.arrivals import gap_ns, hosts, mean_bytes
 from testbed.topology.graph import LinkParameters
 from testbed.units import format_bytes, format_duration, format_rate
 
 _MOST_RANKS = 16
 _MOST_ROWS = 12
+_STRESSED = {"congestion": "link", "slow-host": "link", "stalls": "time"}
 _NS = 1e9
 
 
@@ -46,6 +49,7 @@ def outline(
     schedules = [(job, schedule_of(job.spec)) for job in plan.jobs]
     parts += [_schedule(job, schedule) for job, schedule in schedules if schedule]
     parts += [_sums(job, job.aggregation) for job in plan.jobs if job.aggregation]
+    parts += [_stress(plan)] if plan.spec.environment or plan.spec.traffic else []
     return [
         *parts,
         _load(plan, machine, measured=measured, runs=runs, seconds=seconds),
@@ -278,6 +282,29 @@ def _steps(schedule: Schedule, work: Sequence[messages.Buffer]) -> list[dict[str
         )
         first = last + 1
     return found
+
+
+def _stress(plan: Plan) -> RenderableType:
+    """The environment, what it comes to, and the background flows."""
+    spec, lines = plan.spec, list[str]()
+    if (environment := spec.environment) is not None:
+        reached = f", which reached {environment.reached:.4g}" if environment.reached else ""
+        load = load_of(environment, len(plan.placement))
+        found = "severity not known yet" if load is None else f"severity {environment.severity:.4g}{reached}"
+        share = f", {load:.3%} of a rank's {_STRESSED[environment.by]} on average" if load else ""
+        lines.append(f"environment: tail ratio {environment.tail_ratio:g} by {environment.by}: {found}{share}")
+    for number, entry in enumerate(spec.traffic):
+        if entry.kind == "flows":
+            sources = hosts(entry.sources, plan.graph)
+            gap = _time(round(gap_ns(entry, sources[0], plan.graph)))
+            scale = f", scaled by {entry.scale:g}" if entry.scale != 1 else ""
+            lines.append(
+                f"traffic {number}: flows from {len(sources)} hosts, one each {gap} a host on average, sizes "
+                f"{_base(entry.sizes or '')}{scale}: {_amount(round(mean_bytes(entry)))} on average"
+            )
+        else:
+            lines.append(f"traffic {number}: {entry.kind} from {len(entry.sources)} hosts to {entry.targets[0]}")
+    return Text("\n".join(lines))
 
 
 def _buffers(job: JobPlan) -> list[messages.Buffer]:

@@ -7,6 +7,7 @@ from testbed.errors import MachineLacks
 from testbed.plan.aggregation import routes, trees
 from testbed.plan.dilation import Dilation, Journey, check_ceiling, check_range, dilate
 from testbed.plan.drivers import datapath_of, drivers
+from testbed.plan.environment import with_environment
 from testbed.plan.failures import failing_sets
 from testbed.plan.model import Address, Aggregation, Capabilities, Carried, JobPlan, Plan, Switching
 from testbed.plan.network import rank_paths
@@ -62,6 +63,8 @@ def plan(spec: Spec, capabilities: Capabilities = DEFAULT_CAPABILITIES) -> Plan:
     switches, addresses = router.switches(), host_addresses(addressing)
     paths = Paths(graph, addresses, switches)
     jobs = _jobs(spec, graph, addresses, paths, switching)
+    if spec.environment is not None:  # which goes with one job alone
+        spec = with_environment(spec, RankPaths(graph, paths, jobs[0].placement), switching)
     for job in jobs:
         for name, entries in routes(graph, job.aggregation).items() if job.aggregation else ():
             switches[name] = replace(switches[name], entries=entries + switches[name].entries)

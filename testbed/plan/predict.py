@@ -16,13 +16,14 @@ from testbed.plan.paths import RankPaths
 from testbed.plan.sums import Packets, SumPaths
 from testbed.plan.timing import StageTimes
 from testbed.spec.model import JobSpec, TrafficSpec, TransportSpec, WorkloadSpec
+from testbed.stress.arrivals import FlowSource, flow_sources
 from testbed.training import buffer_elements
 from testbed.transport import loses, reduces, settle
 from testbed.transport.aggregation import rounds
 from testbed.transport.aggregation.passage import packets as averaged_packets
 from testbed.transport.parameters import Value
 from testbed.wire.aggregation import VALUE_BYTES
-from testbed.wire.ethernet import ETHERNET_BYTES, UDP_WIRE_BYTES, WIRE_BYTES
+from testbed.wire.ethernet import ETHERNET_BYTES, TCP_HEADERS_BYTES, UDP_WIRE_BYTES, WIRE_BYTES
 
 DTYPE_BYTES = {"float32": 4, "float16": 2, "int32": 4}
 _HOST_LINKS = 2  # of a path: the sender's and the receiver's
@@ -175,8 +176,10 @@ class _Load:
         return packets_per_s * sum(lengths) / max(1, len(lengths))
 
     def of_background(self, traffic: TrafficSpec) -> float:
-        """Packet-hops a second of one entry of `traffic`, of an incast while it repeats."""
-        sources = (traffic.source,) if isinstance(traffic.source, str) else traffic.source
+        """Packet-hops a second of one entry of `traffic`, of an incast while it repeats, of flows on average."""
+        if traffic.kind == "flows":
+            return sum(map(self._of_flows, flow_sources((traffic,), self._ranks.graph)))
+        (target,) = traffic.targets
         packet_bits = 8 * (traffic.packet_bytes + UDP_WIRE_BYTES)
         if traffic.rate_bps is not None:
             packets_per_s = traffic.rate_bps / packet_bits
@@ -184,8 +187,20 @@ class _Load:
             packets_per_s = -(-traffic.size_bytes // traffic.packet_bytes) * _NS / traffic.every_ns
         else:
             packets_per_s = 0.0
-        stages = (self._ranks.paths.stages(source, traffic.target) for source in sources)
+        stages = (self._ranks.paths.stages(source, target) for source in traffic.sources)
         return packets_per_s * sum(self._counted(len(each)) for each in stages)
+
+    def _of_flows(self, source: FlowSource) -> float:
+        """Full segments there, each with an acknowledgement back, to all targets alike."""
+        mtu_bytes = min(link.parameters.mtu_bytes for link in self._ranks.graph.links)
+        segment_bytes = mtu_bytes - (TCP_HEADERS_BYTES - ETHERNET_BYTES)
+        packets_per_s = max(1.0, source.scale * source.sizes.mean_bytes / segment_bytes) * _NS / source.gap_ns
+        stages = self._ranks.paths.stages
+        lengths = [
+            self._counted(len(stages(source.host, target))) + self._counted(len(stages(target, source.host)))
+            for target in source.targets
+        ]
+        return packets_per_s * sum(lengths) / len(lengths)
 
     def _between(self, source: int, target: int) -> int:
         return self._counted(len(self._ranks.stages(source, target)))

@@ -114,6 +114,74 @@ class Background(Part):
     dropped_loss: int
 
 
+class Slowdown(Part):
+    """Flow completion times over what each flow would take alone on the idle network."""
+
+    mean: float | None = None
+    p50: float | None = None
+    p99: float | None = None
+
+
+class FlowTimes(Part):
+    """Background flows: how many began and how many were at their targets before the run ended, and how long it took.
+
+    fct_ns, slowdown: of those that were. scale: of their sizes, where the times between flows are scaled with them.
+    """
+
+    begun: int
+    completed: int
+    bytes: int = Field(description="of those that began")
+    fct_ns: Distribution
+    slowdown: Slowdown
+
+
+class FlowsEntry(FlowTimes):
+    """The same of one entry of the spec's `traffic`. load: null where flows come one `every` time."""
+
+    entry: int
+    sizes: str
+    scale: float
+    load: float | None
+    mean_bytes: float = Field(description="of the sizes as scaled, before any was drawn")
+
+
+class TrafficEntry(FlowTimes):
+    """All flows of the spec's traffic, and of each of its entries."""
+
+    entries: tuple[FlowsEntry, ...]
+
+
+class EnvironmentEntry(Part):
+    """The stress that gives a baseline its tail: what was asked for, and what was found (`testbed.plan.environment`).
+
+    reached: the baseline's p99 / p50 in the search, null where the spec gave the severity. load: what the environment
+    takes on average of a rank's link (congestion, slow-host) or time (stalls), as a share.
+    """
+
+    tail_ratio: float
+    by: str
+    events: float
+    severity: float | None
+    reached: float | None
+    load: float | None
+    algorithm: str = Field(description="of the baseline")
+    transport: str = Field(description="of the baseline")
+
+
+class Training(Part):
+    """How well the model does after the last measured iteration, on samples held out; the mean over ranks."""
+
+    accuracy: float | None = None
+    loss: float | None = None
+
+
+class Pauses(Part):
+    """Priority flow control on all links: pause and resume frames, and how long priorities were held, all together."""
+
+    frames: int
+    paused_ns: int
+
+
 class Simulation(Part):
     """What a simulation did. At message level an event is an instant at which messages left or came, however many."""
 
@@ -213,6 +281,11 @@ class Details(Part):
     timeouts: int | None = None
     incomplete_iterations: tuple[int, ...] = Field(default=(), description="not of every rank: in no statistic of time")
     bound_ratio: float | None = Field(default=None, description="mean CCT over bound_ns")
+    missing_share: float | None = Field(default=None, description="missing bytes over all that were to be received")
+    training: Training = Training()
+    counters: dict[str, int] = Field(
+        default_factory=dict, description="what endpoints counted by their own names, summed over ranks"
+    )
     summed_in_network: float | None = Field(
         default=None, description="share of chunks that a best-effort job's switch added up whole, warm-up included"
     )
@@ -232,6 +305,9 @@ class Result(Details, Origin, Spent, Measured, Judged, RunKeys):  # keys come in
     """
 
     background: Background | None = None
+    pfc: Pauses | None = None
+    traffic: TrafficEntry | None = Field(default=None, description="null without `flows` in the spec's traffic")
+    environment: EnvironmentEntry | None = None
     rtt: tuple[RttEntry, ...] = ()
     rates: tuple[RateEntry, ...] = ()
     swaps: tuple[SwapEntry, ...] = ()

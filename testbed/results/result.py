@@ -15,6 +15,7 @@ from testbed.plan.model import JobPlan, Plan
 from testbed.plan.predict import algorithm_of, buffers
 from testbed.results import model, statistics
 from testbed.results.samples import Evidence, IterationRow, JobEvidence, JobSamples, LinkRow, Samples, Status, SwitchRow
+from testbed.results.stress import environment_entry, traffic_entry
 from testbed.results.verdict import JobCase, Verdict, judge
 from testbed.spec.model import Spec
 from testbed.transport.aggregation import rounds
@@ -84,6 +85,9 @@ def make_result(
         repeat=repeat,
         point=dict(point or {}),
         background=_background(samples.links, plan) if plan else None,
+        pfc=_pauses(samples.links) if plan else None,
+        traffic=traffic_entry(plan.spec, samples.flows, distribution) if plan else None,
+        environment=environment_entry(plan) if plan else None,
         rtt=tuple(model.RttEntry(**asdict(probe)) for job in samples.jobs for probe in job.evidence.rtt),
         rates=tuple(model.RateEntry(**asdict(probe)) for job in samples.jobs for probe in job.evidence.rates),
         swaps=tuple(model.SwapEntry(**asdict(swap)) for swap in samples.swaps),
@@ -147,6 +151,9 @@ def _job(
         timeouts=_timeouts(measured),
         incomplete_iterations=left_out,
         bound_ratio=cct.mean / bound_ns if cct.mean and bound_ns else None,
+        missing_share=_missing_share(measured),
+        training=model.Training(**samples.training),
+        counters=dict(sorted(samples.counters.items())),
         summed_in_network=_summed_in_network(plan, switches) if plan and counted else None,
         start_ns=job.start_ns,
     )
@@ -269,6 +276,18 @@ def _timeouts(rows: Sequence[IterationRow]) -> int | None:
     """Of all rows; None without any, or where one does not know."""
     known = [row.timeouts for row in rows if row.timeouts is not None]
     return sum(known) if rows and len(known) == len(rows) else None
+
+
+def _missing_share(rows: Iterable[IterationRow]) -> float | None:
+    """Of the bytes that were to be received; None where there were none."""
+    totals = [(row.missing_bytes, row.missing_bytes + row.received_bytes) for row in rows]
+    missing, total = (sum(each) for each in zip(*totals, strict=True)) if totals else (0, 0)
+    return missing / total if total else None
+
+
+def _pauses(links: Iterable[LinkRow]) -> model.Pauses:
+    rows = list(links)
+    return model.Pauses(frames=sum(row.pfc_sent for row in rows), paused_ns=sum(row.paused_ns for row in rows))
 
 
 def _background(links: Iterable[LinkRow], plan: Plan) -> model.Background:

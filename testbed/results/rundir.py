@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from testbed.errors import RunFailed, TestbedError, UsageError
 from testbed.results.model import Result
-from testbed.results.samples import IterationRow, LinkRow, SwitchRow
+from testbed.results.samples import FlowRow, IterationRow, LinkRow, SwitchRow
 
 RUNS = Path("runs")
 _UNSAFE = re.compile(r"[^\w.+-]+")
@@ -80,6 +80,9 @@ class RunDirectory:
     def write_switches(self, rows: Iterable[SwitchRow]) -> None:
         self._replace_table("switches.csv", SwitchRow, rows)
 
+    def write_flows(self, rows: Iterable[FlowRow]) -> None:
+        self._replace_table("flows.csv", FlowRow, rows)
+
     def write_result(self, result: Result) -> None:
         self._replace("result.json", result.to_json())
 
@@ -127,7 +130,7 @@ class RunDirectory:
     def _replace(self, name: str, text: str) -> None:
         write_whole(self.path / name, lambda file: file.write(text))
 
-    def _replace_table(self, name: str, kind: type[LinkRow] | type[SwitchRow], rows: Iterable[Any]) -> None:
+    def _replace_table(self, name: str, kind: type[LinkRow | SwitchRow | FlowRow], rows: Iterable[Any]) -> None:
         def write(file: IO[str]) -> None:
             names = [f.name for f in fields(kind)]
             _write_row(file, names)

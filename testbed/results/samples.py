@@ -3,6 +3,7 @@
 Zero of every `_ns` instant is the release of the first measured iteration; warm-up is negative.
 """
 
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from operator import add
 from typing import Literal
@@ -78,6 +79,20 @@ class SwitchRow:
     packets: int
     bytes: int
     dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRow:
+    """A background flow: the columns of `flows.csv`, in order."""
+
+    entry: int  # of `traffic`
+    source: str
+    target: str
+    number: int  # among those of its source
+    start_ns: int
+    size_bytes: int
+    fct_ns: int | None  # until all was at the target; None: it was not when the run ended
+    alone_ns: int  # what it would take on the idle network
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +195,11 @@ class SwapSample:
 
 @dataclass(frozen=True, slots=True)
 class JobSamples:
-    """One job's raw material. `name` is empty where the spec has no `jobs`."""
+    """One job's raw material. `name` is empty where the spec has no `jobs`.
+
+    counters: what endpoints counted in the measured part, summed over ranks, beside what `packets` holds. training:
+    what the model does after the last measured iteration, the mean over ranks; empty where nothing is learnt.
+    """
 
     name: str
     evidence: JobEvidence
@@ -188,6 +207,8 @@ class JobSamples:
     packets: PacketTotals = PacketTotals()
     bytes_on_wire: int = 0  # frames with FCS leaving hosts
     payload_bytes: int = 0
+    counters: Mapping[str, int] = field(default_factory=dict)
+    training: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,3 +225,4 @@ class Samples:
     setup_s: float
     teardown_s: float
     swaps: tuple[SwapSample, ...] = ()
+    flows: tuple[FlowRow, ...] = ()

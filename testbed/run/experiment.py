@@ -35,6 +35,7 @@ from testbed.results.result import make_result, unfinished
 from testbed.results.rundir import RUNS, RunDirectory
 from testbed.results.samples import Samples, Status
 from testbed.results.sweepcsv import write_sweep_csv
+from testbed.run.environment import Environments
 from testbed.run.progress import Progress
 from testbed.spec.reader import Experiment
 from testbed.spec.resolved import resolved_text
@@ -92,10 +93,11 @@ def run_experiment(
     directory, several = _directory(experiment, out), len(experiment.points) > 1
     records: list[RunRecord] = []
     ending: TestbedError | None = None
+    environments = Environments()
     for number, point in enumerate(experiment.points):
         progress.point(number, len(experiment.points), point)
         place = directory / f"{point.index:03d}-repeat{point.repeat}" if several else directory
-        error = _run_point(point, capabilities, place, progress, trace=trace)
+        error = _run_point(point, capabilities, place, progress, environments, trace=trace)
         records.append(read_run(place))
         ending = error if isinstance(error, Interrupted) else ending or error
         if several:
@@ -150,7 +152,13 @@ def _directory(experiment: Experiment, out: Path | None) -> Path:
 
 
 def _run_point(
-    point: Point, capabilities: Capabilities, place: Path, progress: Progress, *, trace: bool
+    point: Point,
+    capabilities: Capabilities,
+    place: Path,
+    progress: Progress,
+    environments: Environments,
+    *,
+    trace: bool,
 ) -> TestbedError | None:
     """Run one point into `place`; returns the error that ended it early."""
     spec = point.spec
@@ -164,9 +172,12 @@ def _run_point(
             try:
                 directory.write_spec(resolved_text(spec))
                 directory.write_environment(describe_environment(environ))
+                spec = environments.settle(spec, progress)
                 plan = make_plan(spec, capabilities)
                 transports = {job.name: written(job.spec.transport, endpoint_path(plan, job)) for job in plan.jobs}
-                directory.write_spec(resolved_text(plan.spec, transports))
+                # Without what the environment has added, which its severity adds again.
+                own = plan.spec.model_copy(update={"faults": spec.faults, "traffic": spec.traffic})
+                directory.write_spec(resolved_text(own, transports))
                 directory.write_plan(to_json(plan))
                 directory.write_result(_result(point, plan, samples, run_id))
                 if state is not None:
@@ -178,6 +189,8 @@ def _run_point(
             try:
                 directory.write_links(samples.links)
                 directory.write_switches(samples.switches)
+                if samples.flows:
+                    directory.write_flows(samples.flows)
                 directory.write_result(_result(point, plan, samples, run_id, simulation))
             except RunFailed as failure:
                 error = error or failure

@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import PurePath
 
@@ -14,23 +14,23 @@ from testbed.plan.aggregation import waits_for_all
 from testbed.plan.model import JobPlan
 from testbed.results.samples import SwapSample
 from testbed.run.conductor import Conductor
-from testbed.stress.draws import TimedFault, places
+from testbed.stress.draws import TimedFault, Upcoming, cut_for_good, places
 
 _NS = 1e9
 _LOST_S, _LOST_RTTS = 2.0, 64  # real seconds and model round trips in which a job without a member may still end
 
 
 class FaultTimeline:
-    """The faults of one run in order of time; started at the release of the first measured iteration."""
+    """The faults of one run, in order of time; started at the release of the first measured iteration."""
 
     def __init__(
         self,
-        faults: Sequence[TimedFault],
+        faults: Iterable[TimedFault],
         network: EmulatedNetwork,
         conductor: Conductor,
         record: Callable[..., None],
     ) -> None:
-        self._pending = sorted(faults, key=lambda fault: fault.at_ns)
+        self._upcoming = Upcoming(faults)
         self._network = network
         self._conductor = conductor
         self._record = record
@@ -46,14 +46,15 @@ class FaultTimeline:
 
     def due(self) -> float:
         """Real seconds until the next fault."""
-        if self._zero_ns is None or not self._pending:
+        at_ns = self._upcoming.at_ns
+        if self._zero_ns is None or at_ns is None:
             return float("inf")
-        return (self._zero_ns + self._pending[0].at_ns * self._dilation - time.monotonic_ns()) / _NS
+        return (self._zero_ns + at_ns * self._dilation - time.monotonic_ns()) / _NS
 
     def carry_out(self) -> None:
         """Do what is due."""
         while self.due() <= 0:
-            fault = self._pending.pop(0)
+            fault = self._upcoming.pop()
             self._do(fault)
             assert self._zero_ns is not None
             late_ns = (time.monotonic_ns() - self._zero_ns) // self._dilation - fault.at_ns
@@ -71,7 +72,7 @@ class FaultTimeline:
         elif fault.kind == "link-down":
             for cable in fault.cables:
                 self._network.link_down(cable)
-            self._lose_ways(fault.cables)
+            self._lose_ways(fault)
         elif fault.kind == "link-up":
             for cable in fault.cables:
                 self._network.link_up(cable)
@@ -90,14 +91,14 @@ class FaultTimeline:
                 who = f"{plan.called(rank)} on {plan.placement[rank]}"
                 self._end(job, f"{who} was killed (a fault of the spec), and sums need its contribution")
 
-    def _lose_ways(self, cables: Sequence[int]) -> None:
+    def _lose_ways(self, fault: TimedFault) -> None:
         """Cables were cut: where they stay so, sums cannot go round them."""
-        mended = {cable for fault in self._pending if fault.kind == "link-up" for cable in fault.cables}
         plan = self._network.plan
+        cut = set(fault.cables) & cut_for_good(plan, fault.at_ns)
         for job in plan.jobs:
             if job.aggregation is None or not waits_for_all(job):
                 continue
-            for cable in sorted(cables_of(plan.graph, job.aggregation, job.hosts) & set(cables) - mended):
+            for cable in sorted(cables_of(plan.graph, job.aggregation, job.hosts) & cut):
                 name = plan.graph.links[2 * cable].name.replace(">", "-")
                 self._end(job, f"{name} was cut for good (a fault of the spec), and sums go by it")
 

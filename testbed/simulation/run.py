@@ -16,11 +16,12 @@ from testbed.errors import Interrupted, RunFailed, TestbedError
 from testbed.plan.model import JobPlan, Plan
 from testbed.results.model import Simulation
 from testbed.results.rundir import RunDirectory
-from testbed.results.samples import Evidence, JobEvidence, JobSamples, PacketTotals, Samples
+from testbed.results.samples import Evidence, FlowRow, JobEvidence, JobSamples, PacketTotals, Samples
 from testbed.run.counting import Tally
 from testbed.run.progress import Progress
 from testbed.simulation.books import Books
 from testbed.simulation.ending import first_of, stall_reached, until_end, wall_reached
+from testbed.simulation.flows import FlowTraffic
 from testbed.simulation.job import Hooks, SimulatedJob
 from testbed.simulation.network import SimulatedNetwork
 from testbed.simulation.stress import Faults, Traffic
@@ -62,6 +63,8 @@ class SimulatedRun:
         self._trace = trace
         self._timeline: Timeline | None = None
         self._tally = Tally()
+        self._learnt: dict[str, dict[str, float]] = {}  # by job: metrics of its training, the latest
+        self._flows: tuple[FlowRow, ...] = ()
         self._setup_s = 0.0
         self._done = 0
         self._wall_deadline = 0.0
@@ -91,6 +94,7 @@ class SimulatedRun:
             setup_s=self._setup_s,
             teardown_s=0.0,
             swaps=tuple(self._parts.faults.swaps) if self._parts else (),
+            flows=self._flows,
         )
         return samples, error
 
@@ -100,7 +104,7 @@ class SimulatedRun:
         self._progress.stage("making the network and the ranks")
         self._parts = parts = self._made(folder)
         network = parts.network
-        traffic = Traffic(network)
+        traffic, flows = Traffic(network), FlowTraffic(network)
         self._start_captures(network)
         gc.freeze()
         self._setup_s = time.monotonic() - began
@@ -118,7 +122,9 @@ class SimulatedRun:
             job.measure(zero_ns)
         parts.faults.start(zero_ns)
         traffic.start(zero_ns)
+        flows.start(zero_ns)
         self._play(parts)
+        self._flows = flows.stop()
         if plan.spec.traffic:
             self._directory.event("traffic", **traffic.stop())
         self._quiesce(parts)
@@ -234,6 +240,7 @@ class SimulatedRun:
         self._progress.iterations(self._done, total)
 
     def _training(self, job: str, number: int, metrics: dict[str, float]) -> None:
+        self._learnt[job] = metrics
         self._directory.event("training", iteration=number, **({"job": job} if job else {}), **metrics)
 
     def _job_samples(self, plan: JobPlan) -> JobSamples:
@@ -246,6 +253,8 @@ class SimulatedRun:
             packets=tally.packets if tally else PacketTotals(),
             bytes_on_wire=tally.bytes_on_wire if tally else 0,
             payload_bytes=tally.payload_bytes if tally else 0,
+            counters=tally.counters if tally else {},
+            training=self._learnt.get(plan.name, {}),
         )
 
 

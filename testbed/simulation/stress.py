@@ -7,7 +7,7 @@ from typing import Any
 from testbed.results.samples import SwapSample
 from testbed.simulation.job import SimulatedJob
 from testbed.simulation.network import SimulatedNetwork
-from testbed.stress.draws import FIRST_PORT, PORTS, Flow, TimedFault, flows, places, timeline
+from testbed.stress.draws import FIRST_PORT, PORTS, Flow, TimedFault, Upcoming, flows, places, timeline
 
 _NUMBER_BYTES = 8  # a packet's first bytes are its number in its flow, so that no two are alike
 _RUN_PACKETS = 64
@@ -29,15 +29,22 @@ class Faults:
     def start(self, zero_ns: int) -> None:
         """`zero_ns`: the instant of model time zero, which is now; what was to be before happens now."""
         self._zero_ns = zero_ns
-        for fault in timeline(self._network.plan):
+        self._plan_next(Upcoming(timeline(self._network.plan)))
 
-            def carry_out(now: int, fault: TimedFault = fault) -> None:
-                self._do(fault, now)
-                self._record(
-                    "fault", fault=fault.kind, at_ns=fault.at_ns, late_ns=0, where=places(self._network.plan, fault)
-                )
+    def _plan_next(self, upcoming: Upcoming) -> None:
+        if upcoming.at_ns is not None:
+            at_ns = self._zero_ns + max(0, upcoming.at_ns)
+            self._network.core.call_at(at_ns, lambda now: self._carry_out(upcoming, now))
 
-            self._network.core.call_at(zero_ns + max(0, fault.at_ns), carry_out)
+    def _carry_out(self, upcoming: Upcoming, now: int) -> None:
+        """Do what is due, and have what comes next come."""
+        while upcoming.at_ns is not None and self._zero_ns + max(0, upcoming.at_ns) <= now:
+            fault = upcoming.pop()
+            self._do(fault, now)
+            self._record(
+                "fault", fault=fault.kind, at_ns=fault.at_ns, late_ns=0, where=places(self._network.plan, fault)
+            )
+        self._plan_next(upcoming)
 
     def _do(self, fault: TimedFault, now: int) -> None:
         fabric = self._network.fabric

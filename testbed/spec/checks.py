@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from testbed.spec.engine_checks import check_engine
+from testbed.spec.environment_checks import check_environment
 from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
 from testbed.spec.job_checks import check_jobs
@@ -15,6 +16,7 @@ from testbed.spec.model import MOST_DILATION, Spec
 from testbed.spec.network_checks import check_network, network
 from testbed.spec.sum_checks import check_sums
 from testbed.spec.switch_checks import check_switches
+from testbed.spec.traffic_checks import check_traffic
 from testbed.spec.words import branches
 from testbed.suggest import closest
 from testbed.units import format_duration, shown
@@ -31,6 +33,8 @@ def check(spec: Spec, findings: Findings) -> None:
     _check_limits(spec, findings)
     check_jobs(net)
     check_network(net)
+    check_traffic(net)
+    check_environment(net)
     check_switches(net)
     check_sums(net)
     check_engine(net)
@@ -48,6 +52,9 @@ def check_expectations(spec: Spec, sweep: Sequence[Mapping[str, Any]], findings:
     metrics |= {f"jobs.{name}.{path}": leaf for name in jobs for path, leaf in _leaves(JobResult)}
     for index, one in enumerate(expect):
         path = ("expect", index)
+        parent = one.metric.rpartition(".")[0]
+        if metrics.get(parent) == dict[str, int]:  # whose names are not known before it has run
+            metrics[one.metric] = int
         if one.metric not in metrics:
             first = f"jobs.{jobs[0]}." if jobs else ""
             message = f"result.json has no {one.metric!r}, but e.g. {first}cct_ns.p50, {first}busbw_bps.ring, wrong"

@@ -32,9 +32,9 @@ def fit_constants(findings: Findings) -> None:
         topologies[_kind(findings, ("topology",))] = tuple(own.parameters)
     if own is None or isinstance(own, Topology):  # a function's parameters are its own affair
         _fit(findings, ("topology",), "topology", topologies)
-    for job in _jobs(findings):
-        _fit_transport(findings, (*job, "transport"))
-        _fit_congestion(findings, (*job, "transport", "congestion"))
+    for holder in (*_jobs(findings), ("environment", "baseline")):
+        _fit_transport(findings, (*holder, "transport"))
+        _fit_congestion(findings, (*holder, "transport", "congestion"))
     _fit_switches(findings)
 
 

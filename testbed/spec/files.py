@@ -10,11 +10,20 @@ from testbed.plugins import is_reference
 from testbed.resources import shared_folder
 from testbed.spec.document import Node, Step, without_job
 from testbed.spec.findings import Findings
+from testbed.stress.sizes import FILES as SIZE_FILES
 
 _SHELL_WORD = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\|&;<>()])+""", re.DOTALL)
 _LITERAL_WORD = re.compile(r"""(?P<plain>[^'"\\$`*?[]+)|"(?P<double>[^"\\$`]*)"|'(?P<single>[^']*)'""")
-_OWN_KEYS = ("topology.kind", "transport.kind", "workload.algorithm")
-_DATA_KEYS = {"workload.gradients": (".npy", ".npz"), "workload.algorithm": (".xml",), "switches.controller": (".py",)}
+_OWN_KEYS = (
+    "topology.kind", "transport.kind", "workload.algorithm", "environment.baseline.algorithm",
+    "environment.baseline.transport.kind",
+)  # fmt: skip
+_DATA_KEYS = {
+    "workload.gradients": (".npy", ".npz"),
+    "workload.algorithm": (".xml",),
+    "switches.controller": (".py",),
+    "traffic.sizes": SIZE_FILES,
+}
 _P4_KEYS = {  # of what may be in `p4/` too
     f"{section}.{key}": endings
     for section in ("switches", "switches.overrides", "faults")

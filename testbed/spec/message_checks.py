@@ -15,7 +15,7 @@ from testbed.transport import ParameterError, reduces
 
 _PROGRAM = "l3_ecmp"  # whose hash it knows
 _LINK_KEYS = {"loss": "loses", "corrupt": "corrupts", "duplicate": "duplicates", "jitter": "delays unevenly"}
-_FAULTS = ("kill", "swap-program")
+_FAULTS = ("kill", "swap-program", "tail-drop")
 
 
 def check_messages(net: Network) -> None:

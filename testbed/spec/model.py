@@ -192,18 +192,39 @@ class WorkloadSpec(Section):
         return self.gradients != "none"
 
 
-class TrafficSpec(Section):
-    """Background traffic: constant (from, to, rate) or incast (from several, to one, size, every)."""
+EVERYBODY = "all"  # all hosts
 
-    kind: Literal["constant", "incast"]
-    source: str | tuple[str, ...] = Field(alias="from")
-    target: str = Field(alias="to")
+
+class TrafficSpec(Section):
+    """Background traffic: constant (from, to, rate), incast (from several, to one, size, every) or flows over TCP.
+
+    Flows come as a Poisson process from each source, at a `load` or one `every` time on average; which keys go with
+    which kind is in `testbed.spec.traffic_checks`.
+    """
+
+    kind: Literal["constant", "incast", "flows"]
+    source: str | tuple[str, ...] = Field(default=EVERYBODY, alias="from")
+    target: str | tuple[str, ...] = Field(default=EVERYBODY, alias="to")
     rate_bps: BitsPerSecond | None = Field(default=None, alias="rate")
     size_bytes: Bytes | None = Field(default=None, alias="size")
     every_ns: Nanoseconds | None = Field(default=None, alias="every")
     packet_bytes: Bytes = Field(default=1024, alias="packet")
+    sizes: str | None = None  # a distribution of `testbed.stress.sizes`, a file of one, or a size
+    scale: Number = 1.0  # of sizes; at a load the time between flows grows with them
+    load: Fraction | None = None
+    of: str | tuple[str, ...] | None = None  # the links that `load` is a share of; None: each source's own
     start_ns: Instant = Field(default=0, alias="start")
     stop_ns: Instant | None = Field(default=None, alias="stop")
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What `from` names, one by one."""
+        return (self.source,) if isinstance(self.source, str) else self.source
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What `to` names, one by one."""
+        return (self.target,) if isinstance(self.target, str) else self.target
 
 
 class JobSpec(Section):
@@ -224,13 +245,17 @@ Worker = Whole | str  # a rank, `JOB/RANK`, `JOB/all` or `all`
 class FaultSpec(Section):
     """A fault; which keys go with which kind is in `testbed.spec.network_checks`."""
 
-    kind: Literal["stall", "slow", "kill", "link-down", "link-set", "swap-program"]
+    kind: Literal["stall", "slow", "kill", "link-down", "link-set", "swap-program", "tail-drop"]
     worker: Worker | tuple[Worker, ...] | None = None
     select: str | tuple[str, ...] | None = None
     at_ns: Instant | None = Field(default=None, alias="at")
     for_ns: Nanoseconds | None = Field(default=None, alias="for")
+    every_ns: Nanoseconds | None = Field(default=None, alias="every")  # a link-set that comes again and again
     probability: Fraction | None = None
     factor: Number | None = None
+    distribution: Literal["lognormal", "pareto"] | None = None  # of a stall, whose `for` or `factor` is its median
+    tail_ratio: Number | None = None  # p99 / p50 of that
+    share: Fraction | None = None  # of a message's bytes, that a tail-drop takes
     of: Literal["iteration", "step"] | None = None
     rate_bps: BitsPerSecond | None = Field(default=None, alias="rate")
     delay_ns: Nanoseconds | None = Field(default=None, alias="delay")
@@ -256,6 +281,31 @@ class FaultSpec(Section):
         """Whether it befalls a rank of a job (of no name, where the spec has no `jobs`)."""
         names = {"all", f"{job}/{rank}", f"{job}/all"} if job else {"all", rank}
         return not names.isdisjoint(self.workers)
+
+
+class BaselineSpec(Section):
+    """What an environment's tail is measured on, in place of the spec's own algorithm and transport."""
+
+    algorithm: str | None = None  # None: a ring, where the collective has one
+    transport: TransportSpec = TransportSpec(kind="tcp")
+
+
+class EnvironmentSpec(Section):
+    """Stress that makes a baseline's p99 CCT `tail_ratio` times its median: `testbed.plan.environment`.
+
+    severity: how hard an event strikes; None: to be found by simulation (`testbed.run.environment`). reached: the ratio
+    that was found with it.
+    """
+
+    tail_ratio: Number
+    by: Literal["congestion", "stalls", "slow-host"] = "congestion"
+    events: Number = 0.2  # in an iteration of the baseline, if nothing slows it down
+    baseline: BaselineSpec = BaselineSpec()
+    iterations: Whole = Field(default=200, ge=100)
+    tolerance: Fraction = 0.05
+    limit_ns: Nanoseconds = Field(default=600_000_000_000, alias="limit")  # of real time
+    severity: Number | None = None
+    reached: Number | None = None
 
 
 class CaptureSpec(Section):
@@ -304,6 +354,7 @@ class Spec(Section):
     jobs: dict[str, JobSpec] | None = None
     traffic: tuple[TrafficSpec, ...] = ()
     faults: tuple[FaultSpec, ...] = ()
+    environment: EnvironmentSpec | None = None
     host: HostSpec | None = None
     capture: CaptureSpec | None = None
     limits: LimitsSpec = LimitsSpec()

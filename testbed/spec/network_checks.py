@@ -1,4 +1,4 @@
-"""What must hold of a spec and its network: links, traffic, faults and capture name what is there and can be done."""
+"""What must hold of a spec and its network: links, faults and capture name what is there and can be done."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -17,11 +17,12 @@ from testbed.topology.links import apply_links, changes
 from testbed.topology.parameters import TopologyError
 from testbed.topology.select import SelectError, select, select_switches
 from testbed.units import format_duration, shown
-from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES, IPV4_BYTES, UDP_BYTES
+from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES
 
 MTU_BYTES = range(256, 65_536)
 _MOST_FACTOR = 1_000_000
-_NOT_BEFORE = "is before the release of the first measured iteration, which is not supported yet"
+MOST_RATIO = 1000  # of p99 to p50
+NOT_BEFORE = "is before the release of the first measured iteration, which is not supported yet"
 _RANK_OF_JOB = re.compile(r"(?P<job>[^/]+)/(?P<rank>all|0|[1-9][0-9]{0,9})")
 _MEANT = re.compile(r"did you mean ([^?]+)\?")
 _SELECTORS = ("all", "host", "core")
@@ -39,14 +40,14 @@ class FaultKeys:
 
 
 FAULTS = {
-    "stall": FaultKeys(("worker", "probability"), ("for", "factor"), ("of",)),
+    "stall": FaultKeys(("worker", "probability"), ("for", "factor"), ("of", "distribution", "tail_ratio")),
     "slow": FaultKeys(("worker", "factor")),
     "kill": FaultKeys(("worker", "at")),
     "link-down": FaultKeys(("select", "at"), (), ("for",)),
-    "link-set": FaultKeys(("select", "at"), _LINK_KEYS, ("for", *_LINK_KEYS)),
+    "link-set": FaultKeys(("select", "at"), _LINK_KEYS, ("for", "every", *_LINK_KEYS)),
     "swap-program": FaultKeys(("select", "at", "program"), (), ("entries", "registers")),
+    "tail-drop": FaultKeys(("worker", "share"), (), ("probability",)),
 }
-TRAFFIC = {"constant": ("rate", ("size", "every")), "incast": ("size", ("rate",))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def network(spec: Spec, findings: Findings) -> Network:
 
 
 def check_network(net: Network) -> None:
-    """Report what is wrong with links, traffic, faults and capture."""
+    """Report what is wrong with links, faults and capture."""
     names: dict[str, int] = {}
     for index, link in enumerate(net.spec.links):
         path = ("links", index)
@@ -134,8 +135,6 @@ def check_network(net: Network) -> None:
             net.findings.add((*path, "mtu"), f"is {link.mtu_bytes} and must be from {MTU_BYTES[0]} to {MTU_BYTES[-1]}")
         _check_link(net, path, link)
     _check_links_together(net)
-    for index, traffic in enumerate(net.spec.traffic):
-        _check_traffic(net, ("traffic", index), traffic)
     for index, fault in enumerate(net.spec.faults):
         _check_fault(net, ("faults", index), fault)
     if net.spec.capture is not None:
@@ -205,63 +204,9 @@ def _setter(net: Network, link: int, *keys: str) -> tuple[Step, ...]:
     return ("links",)
 
 
-def _check_traffic(net: Network, path: tuple[Step, ...], traffic: TrafficSpec) -> None:
-    add = net.findings.add
-    sources = (traffic.source,) if isinstance(traffic.source, str) else traffic.source
-    for index, source in enumerate(sources):
-        where = (*path, "from") if isinstance(traffic.source, str) else (*path, "from", index)
-        if net.host(where, source) and source == traffic.target:
-            add(where, f"{source!r} is also where it goes: a host does not send to itself over the network")
-    net.host((*path, "to"), traffic.target)
-    if not sources:
-        add((*path, "from"), "names no host")
-    given = _given(traffic)
-    needs, refuses = TRAFFIC[traffic.kind]
-    if needs not in given:
-        add((*path, needs), f"is missing: {traffic.kind} traffic needs it")
-    for key in refuses:
-        if key in given:
-            add((*path, key), f"does not go with {traffic.kind} traffic", at_key=True)
-    if traffic.kind == "incast" and "every" not in given:
-        add((*path, "every"), "is missing: incast traffic needs it, e.g. every: 10ms")
-    for key, value in (("rate", traffic.rate_bps), ("size", traffic.size_bytes), ("every", traffic.every_ns)):
-        if value == 0:
-            add((*path, key), "is 0, so nothing would be sent")
-    if traffic.packet_bytes == 0:
-        add((*path, "packet"), "is 0: how many bytes a packet carries, e.g. 1024B")
-    _check_packet(net, (*path, "packet"), traffic, sources)
-    if traffic.start_ns < 0:
-        add((*path, "start"), _NOT_BEFORE)
-    if traffic.stop_ns is not None and traffic.stop_ns < 0:
-        add((*path, "stop"), _NOT_BEFORE)
-    elif traffic.stop_ns is not None and traffic.stop_ns <= traffic.start_ns:
-        add((*path, "stop"), "is not after start")
-
-
-def _check_packet(net: Network, path: tuple[Step, ...], traffic: TrafficSpec, sources: Collection[str]) -> None:
-    """Whether a packet and its headers fit all links that it may cross."""
-    graph, hosts = net.graph, {*sources, traffic.target}
-    if graph is None or net.findings.incomplete("links") or not hosts <= set(graph.hosts):
-        return
-    apart = len({graph.edge_switch(host) for host in hosts}) > 1
-    crossed = (
-        link
-        for link in graph.links
-        if link.source in sources
-        or link.target == traffic.target
-        or (apart and graph.nodes[link.source].kind == graph.nodes[link.target].kind)
-    )
-    tightest = min(crossed, key=lambda link: link.parameters.mtu_bytes)
-    room = tightest.parameters.mtu_bytes - IPV4_BYTES - UDP_BYTES
-    if traffic.packet_bytes > room and tightest.parameters.mtu_bytes in MTU_BYTES:
-        headers = f"{traffic.packet_bytes} bytes and {IPV4_BYTES + UDP_BYTES} of headers"
-        message = f"{headers} do not fit the link {tightest.name} of mtu {tightest.parameters.mtu_bytes}"
-        net.findings.add(path, message, f"{room}B")
-
-
 def _check_fault(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None:
     add = net.findings.add
-    keys, given = FAULTS[fault.kind], _given(fault) - {"kind"}
+    keys, given = FAULTS[fault.kind], given_keys(fault) - {"kind"}
     allowed = {*keys.needs, *keys.one_of, *keys.may}
     for key in keys.needs:
         if key not in given:
@@ -283,19 +228,50 @@ def _check_fault(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None
         add((*path, "factor"), f"is {fault.factor:g} and must be at most {_MOST_FACTOR}")
     if fault.for_ns == 0:
         add((*path, "for"), "lasts no time")
+    if fault.every_ns is not None:
+        _check_every(net, path, fault)
+    if fault.kind == "stall":
+        _check_distribution(net, path, fault)
+    if fault.share == 0:
+        add((*path, "share"), "is 0, so nothing would be dropped")
     if fault.at_ns is not None and fault.at_ns < 0:
-        add((*path, "at"), _NOT_BEFORE)
+        add((*path, "at"), NOT_BEFORE)
     if fault.select is not None and fault.kind != "swap-program":
         _check_change(net, path, fault, net.select((*path, "select"), fault.select))
     _check_workers(net, (*path, "worker"), fault)
     _check_link(net, path, fault)
 
 
+def _check_every(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None:
+    """What comes again and again ends each time before it comes again."""
+    if fault.for_ns is None and not net.findings.incomplete(net.findings.place(path)[0]):
+        net.findings.add((*path, "for"), "is missing: how long it lasts each time, e.g. for: 2ms")
+    elif fault.for_ns is not None and fault.every_ns is not None and fault.every_ns <= fault.for_ns:
+        every, lasting = format_duration(fault.every_ns), format_duration(fault.for_ns)
+        message = f"is {every}, and it lasts {lasting} each time: without `every` it holds all the time"
+        net.findings.add((*path, "every"), message)
+
+
+def _check_distribution(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None:
+    """A distribution needs the ratio that its spread comes from."""
+    whole = not net.findings.incomplete(net.findings.place(path)[0])
+    if fault.distribution is None and fault.tail_ratio is not None and whole:
+        net.findings.add(
+            (*path, "distribution"), "is missing: tail_ratio is that of a lognormal or a pareto", "lognormal"
+        )
+    elif fault.distribution is not None and fault.tail_ratio is None and whole:
+        message = f"is missing: p99 / p50 of a {fault.distribution}, e.g. tail_ratio: 3"
+        net.findings.add((*path, "tail_ratio"), message)
+    elif fault.tail_ratio is not None and not 1 < fault.tail_ratio <= MOST_RATIO:
+        message = f"is {fault.tail_ratio:g} and must be more than 1 and at most {MOST_RATIO}: it is p99 / p50"
+        net.findings.add((*path, "tail_ratio"), message)
+
+
 def _check_change(net: Network, path: tuple[Step, ...], fault: FaultSpec, links: Sequence[int]) -> None:
     """What does not go together on a link once the fault has changed it, and did before."""
     if net.graph is None or net.findings.incomplete("links"):
         return
-    given, told = _given(fault), set()
+    given, told = given_keys(fault), set()
     for before in (net.graph.links[index].parameters for index in links):
         already = {keys for keys, _, _ in _misfits(before)}
         for keys, message, suggestion in _misfits(replace(before, **changes(fault))):
@@ -353,7 +329,7 @@ def _rank_of_job(worker: str) -> tuple[str, Worker]:
     return match["job"], "all" if match["rank"] == "all" else int(match["rank"])
 
 
-def _given(section: TrafficSpec | FaultSpec) -> set[str]:
+def given_keys(section: TrafficSpec | FaultSpec) -> set[str]:
     """The keys that were given, as YAML has them."""
     named = type(section).model_fields
     return {named[name].alias or name for name in section.model_fields_set}

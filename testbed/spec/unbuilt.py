@@ -6,12 +6,13 @@ A part that gets built takes its line out of these tables.
 from testbed.spec.document import Node, Step, without_job
 from testbed.spec.findings import Findings
 
-UNBUILT_KEYS = ("environment", "topology.multiport")
+UNBUILT_KEYS = ("topology.multiport",)
 NEVER_KEYS = {"faults.mtu": "cannot change while packets flow: an MTU is set under `links`"}
 UNBUILT_VALUES: dict[str, tuple[str, ...]] = {
     "topology.kind": ("bcube", "dcell", "wdm-ring", "circuit", "ramp", "edge-cloud"),
     "transport.kind": ("irn", "srnic", "falcon", "ubt", "optinic", "dlcp", "dblp"),
     "workload.kind": ("training", "trace"),
+    "faults.kind": ("tail-drop",),
     "workload.algorithm": (
         "double-tree", "bruck", "swing", "tar", "tar-2d", "trivance", "stragglar", "optree",
         "ramp", "coded-reduce",

@@ -4,9 +4,13 @@ Every draw is keyed by its stream (which fault, rank, iteration, step), never ta
 is the same for every transport and engine and in whatever order it is asked for. Times are model time.
 """
 
-from collections.abc import Mapping, Sequence
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import chain, count
+from statistics import NormalDist
 from typing import Literal
 
 from testbed.plan.model import Plan
@@ -76,10 +80,27 @@ def stall_ns(
     stalls = [fault for fault in faults if fault.kind == "stall"]
     for number, fault in enumerate(stalls):
         if (fault.of or "iteration") == of and fault.strikes(job, rank):
-            draw = derive(seed, "stall", number, rank, iteration, *(() if step is None else (step,)))
-            if Fraction(draw, _DRAWS) < (fault.probability or 0):
-                total_ns += fault.for_ns if fault.for_ns is not None else round((fault.factor or 0) * uncongested_ns)
+            key = (number, rank, iteration, *(() if step is None else (step,)))
+            if Fraction(derive(seed, "stall", *key), _DRAWS) < (fault.probability or 0):
+                usual_ns = fault.for_ns if fault.for_ns is not None else (fault.factor or 0) * uncongested_ns
+                share = (derive(seed, "stall length", *key) + 0.5) / _DRAWS if fault.distribution else 0.5
+                total_ns += round(usual_ns * _relative(fault, share))
     return total_ns
+
+
+def _relative(fault: FaultSpec, share: float) -> float:
+    """How many times its median a stall lasts that `share` of all do not outlast.
+
+    The p99 of a lognormal is exp(2.326 sigma) times its median, that of a Pareto 50^(1/a) times: so sigma and a come
+    from the ratio (derived; `statistics.NormalDist` has the 2.326).
+    """
+    if fault.distribution is None or fault.tail_ratio is None:
+        return 1.0
+    if fault.distribution == "lognormal":
+        normal = NormalDist()
+        return math.exp(math.log(fault.tail_ratio) / normal.inv_cdf(0.99) * normal.inv_cdf(share))
+    exponent = math.log(50) / math.log(fault.tail_ratio)
+    return (2 * (1 - share)) ** (-1 / exponent)
 
 
 def slow_factor(faults: Sequence[FaultSpec], rank: int, job: str = "") -> float:
@@ -91,14 +112,42 @@ def slow_factor(faults: Sequence[FaultSpec], rank: int, job: str = "") -> float:
     return factor
 
 
-def timeline(plan: Plan) -> tuple[TimedFault, ...]:
-    """The spec's faults that happen at an instant, in order of time."""
+def timeline(plan: Plan) -> Iterator[TimedFault]:
+    """The spec's faults that happen at an instant, in order of time; without end where one comes again and again."""
     faults = plan.spec.faults
     kills = [
         TimedFault(fault.at_ns or 0, "kill", workers=_struck(fault, plan)) for fault in faults if fault.kind == "kill"
     ]
-    timed = [*kills, *_downs(faults, plan.graph), *_sets(faults, plan.graph), *_swaps(faults, plan.graph)]
-    return tuple(sorted(timed, key=lambda fault: fault.at_ns))
+    before, after = [*kills, *_downs(faults, plan.graph)], _swaps(faults, plan.graph)
+    for timed in (before, after):
+        timed.sort(key=lambda fault: fault.at_ns)
+    return heapq.merge(before, _sets(faults, plan.graph), after, key=lambda fault: fault.at_ns)
+
+
+class Upcoming:
+    """Faults in order of time, of which the next one is known before it happens."""
+
+    def __init__(self, faults: Iterable[TimedFault]) -> None:
+        self._faults = iter(faults)
+        self._next = next(self._faults, None)
+
+    @property
+    def at_ns(self) -> int | None:
+        """When the next one happens; None: there is none."""
+        return self._next.at_ns if self._next else None
+
+    def pop(self) -> TimedFault:
+        """The next one, which happens now."""
+        assert self._next is not None
+        fault, self._next = self._next, next(self._faults, None)
+        return fault
+
+
+def cut_for_good(plan: Plan, at_ns: int) -> frozenset[int]:
+    """The cables that are down at an instant and that no fault brings up again."""
+    downs = [fault for fault in plan.spec.faults if fault.kind == "link-down" and fault.for_ns is None]
+    begun = [fault for fault in downs if (fault.at_ns or 0) <= at_ns]
+    return frozenset(chain.from_iterable(select_cables(plan.graph, fault.select or ()) for fault in begun))
 
 
 def places(plan: Plan, fault: TimedFault) -> list[str]:
@@ -113,15 +162,17 @@ def places(plan: Plan, fault: TimedFault) -> list[str]:
 
 
 def flows(traffic: Sequence[TrafficSpec], seed: int) -> tuple[Flow, ...]:
-    """The flows of the background traffic.
+    """The background traffic that goes by a clock, in UDP packets.
 
     A constant flow sends single packets so that it takes `rate` on the wire, overhead included, from a drawn instant
     in its first period on, or equal flows would keep step. The sources of an incast send their bursts all at once.
     """
     made = []
     for number, entry in enumerate(traffic):
-        sources = (entry.source,) if isinstance(entry.source, str) else entry.source
-        for source in sources:
+        if entry.kind == "flows":  # testbed.stress.arrivals
+            continue
+        (target,) = entry.targets
+        for source in entry.sources:
             start_ns, burst_bytes = entry.start_ns, entry.packet_bytes
             if entry.kind == "constant":
                 assert entry.rate_bps  # testbed.spec.network_checks
@@ -131,7 +182,7 @@ def flows(traffic: Sequence[TrafficSpec], seed: int) -> tuple[Flow, ...]:
                 assert entry.every_ns
                 assert entry.size_bytes
                 period, burst_bytes = Fraction(entry.every_ns), entry.size_bytes
-            made.append(Flow(source, entry.target, start_ns, entry.stop_ns, period, burst_bytes, entry.packet_bytes))
+            made.append(Flow(source, target, start_ns, entry.stop_ns, period, burst_bytes, entry.packet_bytes))
     return tuple(made)
 
 
@@ -176,21 +227,37 @@ def _swaps(faults: Sequence[FaultSpec], graph: Graph) -> list[TimedFault]:
     ]
 
 
-def _sets(faults: Sequence[FaultSpec], graph: Graph) -> list[TimedFault]:
+def _sets(faults: Sequence[FaultSpec], graph: Graph) -> Iterator[TimedFault]:
     """At each instant at which a `link-set` begins or ends: its links, with all that hold then, in the spec's order."""
     chosen = [(fault, set(select(graph, fault.select or ()))) for fault in faults if fault.kind == "link-set"]
-    touched: dict[int, set[int]] = {}
-    for fault, links in chosen:
-        begin_ns = fault.at_ns or 0
-        for at_ns in (begin_ns,) if fault.for_ns is None else (begin_ns, begin_ns + fault.for_ns):
-            touched.setdefault(at_ns, set()).update(links)
-    timed = []
-    for at_ns, now in touched.items():
-        parameters = {index: graph.links[index].parameters for index in sorted(now)}
+    edges = heapq.merge(*(_edges(fault, number) for number, (fault, _) in enumerate(chosen)))
+    at_ns, number = next(edges, (None, 0))
+    while at_ns is not None:
+        now_ns, touched = at_ns, set[int]()
+        while at_ns == now_ns:
+            touched |= chosen[number][1]
+            at_ns, number = next(edges, (None, 0))
+        parameters = {index: graph.links[index].parameters for index in sorted(touched)}
         for fault, links in chosen:
-            begin_ns = fault.at_ns or 0
-            if begin_ns <= at_ns and (fault.for_ns is None or at_ns < begin_ns + fault.for_ns):
-                for index in links & now:
+            if _holds(fault, now_ns):
+                for index in links & touched:
                     parameters[index] = replace(parameters[index], **changes(fault))
-        timed.append(TimedFault(at_ns, "link-set", parameters=parameters))
-    return timed
+        yield TimedFault(now_ns, "link-set", parameters=parameters)
+
+
+def _edges(fault: FaultSpec, number: int) -> Iterator[tuple[int, int]]:
+    """When a `link-set` begins and ends, each with its number."""
+    first_ns = fault.at_ns or 0
+    begins: Iterable[int] = count(first_ns, fault.every_ns) if fault.every_ns else (first_ns,)
+    for begin_ns in begins:
+        yield begin_ns, number
+        if fault.for_ns is not None:
+            yield begin_ns + fault.for_ns, number
+
+
+def _holds(fault: FaultSpec, at_ns: int) -> bool:
+    """Whether a `link-set` is in force at an instant, its beginning included and its end not."""
+    since_ns = at_ns - (fault.at_ns or 0)
+    if since_ns < 0 or fault.for_ns is None:
+        return since_ns >= 0
+    return (since_ns % fault.every_ns if fault.every_ns else since_ns) < fault.for_ns

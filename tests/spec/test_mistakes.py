@@ -382,7 +382,14 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
         "expects nothing",
         "",
     ),
-    ("not built yet: key", "engine:", "§environment: {}\nengine:", "environment", "not supported yet", ""),
+    (
+        "not built yet: key",
+        "kind: fat-tree, k: 4",
+        "kind: ring, hosts: 16, §multiport: true",
+        "topology.multiport",
+        "not supported yet",
+        "",
+    ),
     ("host of an emulation", "engine:", "§host: {per_packet: 1us}\nengine:", "host", "emulated ones take", ""),
     (
         "not built yet: transport",

@@ -33,7 +33,7 @@ from testbed.simulation.messages.job import JobMessages, job_messages
 from testbed.simulation.messages.network import Network
 from testbed.simulation.messages.routes import Routes, one_below_another
 from testbed.spec.model import WorkloadSpec
-from testbed.stress.draws import TimedFault, timeline
+from testbed.stress.draws import TimedFault, Upcoming, timeline
 from testbed.training import gradient_source
 from testbed.worker.workload import Workload
 
@@ -73,7 +73,7 @@ class MessageRun:
         self._progress = progress
         self._network = Network([link.parameters for link in plan.graph.links])
         self._jobs: list[_Job] = []
-        self._faults: list[TimedFault] = []
+        self._faults = Upcoming(())
         self._routes: Routes | None = None
         self._down: set[int] = set()
         self._zero_ns = 0.0
@@ -116,7 +116,7 @@ class MessageRun:
                 self._release(job, 0, 0.0)
         self._play()
         self._zero_ns = self._network.now_ns
-        self._faults = sorted(timeline(plan), key=lambda fault: fault.at_ns)
+        self._faults = Upcoming(timeline(plan))
         for job in self._jobs:
             for rows in job.warm:
                 self._emit(job, [_since(row, round(self._zero_ns)) for row in rows])
@@ -157,11 +157,11 @@ class MessageRun:
                 self._complete(job, flows)
             if done:
                 continue
-            fault_ns = self._faults[0].at_ns + self._zero_ns if self._faults else np.inf
+            fault_ns = np.inf if self._faults.at_ns is None else self._faults.at_ns + self._zero_ns
             next_ns = network.next_ns
             self._heed_limits(busy, min(next_ns, fault_ns))
             if fault_ns <= next_ns:
-                self._carry_out(self._faults.pop(0), fault_ns)
+                self._carry_out(self._faults.pop(), fault_ns)
             else:
                 network.turn(fault_ns)
 

@@ -13,5 +13,6 @@ are connected before the first iteration, as emulated ones are), and any CPU tim
 
 from testbed.transport.tcp_model.endpoint import TcpEndpoint
 from testbed.transport.tcp_model.parameters import PARAMETERS
+from testbed.transport.tcp_model.segment import FRAMING
 
-__all__ = ["PARAMETERS", "TcpEndpoint"]
+__all__ = ["FRAMING", "PARAMETERS", "TcpEndpoint"]

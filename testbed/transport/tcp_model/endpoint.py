@@ -14,15 +14,28 @@ _FIRST_EPHEMERAL = 32_768  # Linux: ip_local_port_range
 
 
 class TcpEndpoint:
-    """A `testbed.transport.endpoint.Endpoint`. Segments are as long as the links' MTU lets TCP's be."""
+    """A `testbed.transport.endpoint.Endpoint`. Segments are as long as the links' MTU lets TCP's be.
 
-    def __init__(self, path: Path, rank: int, peers: Sequence[Peer], settings: Settings, seed: int) -> None:
+    first_port: of the ports that ranks listen at.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        rank: int,
+        peers: Sequence[Peer],
+        settings: Settings,
+        seed: int,
+        first_port: int = UDP_PORT,
+    ) -> None:
         self.counters = Counters()
+        self._burst_packets = path.max_burst_packets
         self._mss_bytes = path.mtu_bytes - (TCP_HEADERS_BYTES - ETHERNET_BYTES)
         self._rank = rank
         self._ranks = frozenset(peer.rank for peer in peers) - {rank}
         self._growth = GROWTHS[str(settings.values["control"])]
         self._seed = seed
+        self._first_port = first_port
         self._connections: dict[int, Connection] = {}
         self._active: dict[int, Connection] = {}  # those with something to send or to wait for, the next to serve first
         self._events: list[Event] = []
@@ -69,7 +82,7 @@ class TcpEndpoint:
         for peer, connection in list(self._active.items()):
             if left <= 0:
                 break
-            found = connection.transmit(now, left)
+            found = connection.transmit(now, min(left, self._burst_packets))
             if found:
                 bursts += found
                 left -= sum(burst.packets for burst in found)
@@ -103,7 +116,7 @@ class TcpEndpoint:
         """That with `peer`, made when first asked for. The higher rank of two has connected to the lower one's port."""
         connection = self._connections.get(peer)
         if connection is None:
-            port = UDP_PORT + self._rank
+            port = self._first_port + self._rank
             if self._rank > peer:
                 port = _FIRST_EPHEMERAL + (self._seed * 7919 + peer * 263 + self._rank) % 28_000
             connection = self._connections[peer] = Connection(

@@ -1,0 +1,147 @@
+"""What must hold of a spec's background traffic: its hosts are there, and its packets and flows can be sent."""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from testbed.errors import UsageError
+from testbed.spec.document import Step
+from testbed.spec.model import EVERYBODY, TrafficSpec
+from testbed.spec.network_checks import MTU_BYTES, NOT_BEFORE, Network, given_keys
+from testbed.stress.sizes import SIZES, sizes_of
+from testbed.suggest import closest
+from testbed.wire.ethernet import IPV4_BYTES, UDP_BYTES
+
+Path = tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficKeys:
+    """The keys that a kind of traffic needs, those of which it needs one, and those it may have besides."""
+
+    summary: str
+    needs: tuple[str, ...]
+    one_of: tuple[str, ...] = ()
+    may: tuple[str, ...] = ()
+
+
+TRAFFIC = {
+    "constant": TrafficKeys("packets from a host to a host at a rate", ("from", "to", "rate"), (), ("packet",)),
+    "incast": TrafficKeys("bursts from several hosts to one", ("from", "to", "size", "every"), (), ("packet",)),
+    "flows": TrafficKeys(
+        "flows over TCP between hosts, with sizes from a distribution, as a Poisson process",
+        ("sizes",),
+        ("load", "every"),
+        ("from", "to", "scale", "of"),
+    ),
+}
+_ALWAYS = ("kind", "start", "stop")
+_EXAMPLES = {"every": ", e.g. every: 10ms", "sizes": ", e.g. sizes: web-search"}
+_MOST_SCALE = 1e6
+
+
+def check_traffic(net: Network) -> None:
+    """Report what is wrong with each entry."""
+    for index, entry in enumerate(net.spec.traffic):
+        path = ("traffic", index)
+        _check_keys(net, path, entry)
+        _check_hosts(net, path, entry)
+        _check_times(net, path, entry)
+        if entry.kind == "flows":
+            _check_flows(net, path, entry)
+        else:
+            _check_packet(net, (*path, "packet"), entry)
+
+
+def _check_keys(net: Network, path: Path, entry: TrafficSpec) -> None:
+    add, given, keys = net.findings.add, given_keys(entry), TRAFFIC[entry.kind]
+    for key in keys.needs:
+        if key not in given:
+            add((*path, key), f"is missing: {entry.kind} traffic needs it{_EXAMPLES.get(key, '')}")
+    whole = not net.findings.incomplete(net.findings.place(path)[0])
+    if whole and keys.one_of and not given & set(keys.one_of):
+        add(path, f"{entry.kind} traffic needs one of {', '.join(keys.one_of)}")
+    if given >= {"load", "every"} and entry.kind == "flows":
+        add((*path, "every"), "flows come at a load or one every time on average, not both", at_key=True)
+    for key in sorted(given - {*keys.needs, *keys.one_of, *keys.may, *_ALWAYS}):
+        add((*path, key), f"does not go with {entry.kind} traffic", at_key=True)
+    for key, value in (
+        ("rate", entry.rate_bps),
+        ("size", entry.size_bytes),
+        ("every", entry.every_ns),
+        ("load", entry.load),
+    ):
+        if value == 0:
+            add((*path, key), "is 0, so nothing would be sent")
+    if entry.packet_bytes == 0:
+        add((*path, "packet"), "is 0: how many bytes a packet carries, e.g. 1024B")
+
+
+def _check_hosts(net: Network, path: Path, entry: TrafficSpec) -> None:
+    flows = entry.kind == "flows"
+    given = given_keys(entry)
+    for key, names, value in (("from", entry.sources, entry.source), ("to", entry.targets, entry.target)):
+        if key not in given or (flows and value == EVERYBODY):
+            continue
+        if not names:
+            net.findings.add((*path, key), "names no host")
+        for index, name in enumerate(names):
+            net.host((*path, key) if isinstance(value, str) else (*path, key, index), name)
+    if flows:
+        if len(named := {*entry.sources, *entry.targets}) == 1 and EVERYBODY not in named:
+            net.findings.add((*path, "to"), f"{entry.sources[0]!r} is also where flows come from: there is no other")
+        return
+    if len(entry.targets) > 1:
+        net.findings.add((*path, "to"), f"{entry.kind} traffic goes to one host")
+    for index, source in enumerate(entry.sources):
+        if source in entry.targets and "to" in given and (net.graph is None or source in net.graph.hosts):
+            where = (*path, "from") if isinstance(entry.source, str) else (*path, "from", index)
+            message = f"{source!r} is also where it goes: a host does not send to itself over the network"
+            net.findings.add(where, message)
+
+
+def _check_times(net: Network, path: Path, entry: TrafficSpec) -> None:
+    if entry.start_ns < 0:
+        net.findings.add((*path, "start"), NOT_BEFORE)
+    if entry.stop_ns is not None and entry.stop_ns < 0:
+        net.findings.add((*path, "stop"), NOT_BEFORE)
+    elif entry.stop_ns is not None and entry.stop_ns <= entry.start_ns:
+        net.findings.add((*path, "stop"), "is not after start")
+
+
+def _check_flows(net: Network, path: Path, entry: TrafficSpec) -> None:
+    add = net.findings.add
+    if entry.sizes is not None:
+        try:
+            sizes_of(entry.sizes)
+        except UsageError as error:
+            add((*path, "sizes"), error.message, closest(entry.sizes, SIZES))
+    if not (math.isfinite(entry.scale) and 0 < entry.scale <= _MOST_SCALE):
+        message = f"is {entry.scale:g} and must be more than 0 and at most {_MOST_SCALE:g}: flows' sizes are times this"
+        add((*path, "scale"), message)
+    if entry.of is not None:
+        net.select((*path, "of"), entry.of)
+        if "every" in given_keys(entry):
+            add((*path, "of"), "says which links' rates `load` is a share of, and there is none", at_key=True)
+
+
+def _check_packet(net: Network, path: Path, entry: TrafficSpec) -> None:
+    """Whether a packet and its headers fit all links that it may cross."""
+    graph, sources = net.graph, entry.sources
+    hosts: Collection[str] = {*sources, *entry.targets}
+    if graph is None or net.findings.incomplete("links") or not hosts <= set(graph.hosts):
+        return
+    apart = len({graph.edge_switch(host) for host in hosts}) > 1
+    crossed = (
+        link
+        for link in graph.links
+        if link.source in sources
+        or link.target in entry.targets
+        or (apart and graph.nodes[link.source].kind == graph.nodes[link.target].kind)
+    )
+    tightest = min(crossed, key=lambda link: link.parameters.mtu_bytes)
+    room = tightest.parameters.mtu_bytes - IPV4_BYTES - UDP_BYTES
+    if entry.packet_bytes > room and tightest.parameters.mtu_bytes in MTU_BYTES:
+        headers = f"{entry.packet_bytes} bytes and {IPV4_BYTES + UDP_BYTES} of headers"
+        message = f"{headers} do not fit the link {tightest.name} of mtu {tightest.parameters.mtu_bytes}"
+        net.findings.add(path, message, f"{room}B")

@@ -60,10 +60,16 @@ def _algorithms() -> Entries:
     from testbed.collective import ALGORITHMS, IN_NETWORK, IN_NETWORK_DOC
 
     scheduled = [
-        {"name": name, "summary": f"{one.doc} ({', '.join(one.collectives)})", "collectives": list(one.collectives)}
+        {
+            "name": name,
+            "summary": f"{one.doc} ({', '.join(one.collectives)})",
+            "collectives": list(one.collectives),
+            "parameters": [p.as_json() for p in one.parameters],
+        }
         for name, one in ALGORITHMS.items()
     ]
-    return [*scheduled, {"name": IN_NETWORK, "summary": IN_NETWORK_DOC, "collectives": ["allreduce"]}]
+    alone = {"name": IN_NETWORK, "summary": IN_NETWORK_DOC, "collectives": ["allreduce"], "parameters": []}
+    return [*scheduled, alone]
 
 
 def _transports() -> Entries:
@@ -134,8 +140,13 @@ def _programs() -> Entries:
     return _named({path.stem: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("/ ") for path in found})
 
 
-def _none() -> Entries:
-    return []
+def _codecs() -> Entries:
+    from testbed.codec import CODECS
+
+    return [
+        {"name": name, "summary": one.summary, "parameters": [p.as_json() for p in one.parameters]}
+        for name, one in CODECS.items()
+    ]
 
 
 REGISTRIES: Mapping[str, Callable[[], Entries]] = {
@@ -149,7 +160,7 @@ REGISTRIES: Mapping[str, Callable[[], Entries]] = {
     "sizes": _sizes,
     "environments": _environments,
     "faults": _faults,
-    "codecs": _none,
+    "codecs": _codecs,
     "programs": _programs,
 }
 

@@ -2,9 +2,10 @@
 
 Each flow's bursts leave at absolute instants, so that being late once does not slow the flow down. A burst that falls
 due while the host still holds the one before it back is skipped, as a full send queue drops it. A packet's first eight
-bytes are its number in its flow, so that no two are alike and one is known again behind a switch. Sinks count. The run
-says `{"op": "start", "at_ns": …}` (CLOCK_MONOTONIC at model time zero) and ends with the request `stop`, whose answer
-tells for each flow what was asked for, sent and received.
+bytes are its number in its flow, so that no two are alike and one is known again behind a switch. Sinks count. Flows
+over TCP (`testbed.stress.kernel_flows`) are served here too. The run says `{"op": "start", "at_ns": …}`
+(CLOCK_MONOTONIC at model time zero) and ends with the request `stop`, whose answer tells for each flow what was asked
+for, sent and received.
 """
 
 import argparse
@@ -17,8 +18,8 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from testbed.plan.model import Plan
 from testbed.plan.serial import from_json
 from testbed.run.channel import Channel, ChannelClosed, Message
 from testbed.stress.draws import FIRST_PORT, PORTS, Flow, flows
+from testbed.stress.kernel_flows import KernelFlows
 from testbed.worker.clock import ModelClock
 from testbed.worker.loop import Loop
 from testbed.worker.nic import can_segment, udp_socket
@@ -73,6 +75,7 @@ class Generator:
         self._sources: list[_Source] = []
         self._sinks: dict[int, _Sink] = {}
         self._late_ns = 0
+        self._over_tcp = KernelFlows(plan, clock, lambda host, make: _inside(netns.get(host), make))
         for index, flow in enumerate(flows(plan.spec.traffic, plan.spec.seed)):
             self._open(flow, FIRST_PORT + index % PORTS, plan, netns)
         self._payload = memoryview(bytearray(netcore.MAX_DATAGRAM_BYTES + _NUMBER.size))
@@ -83,7 +86,7 @@ class Generator:
         watched = [(self._channel.fileno(), select.POLLIN)]
         watched += [(descriptor, select.POLLIN) for descriptor in self._sinks]
         watched += [(source.socket.fileno(), select.POLLOUT) for source in self._sources if source.unsent]
-        return watched
+        return watched + self._over_tcp.watched()
 
     def serve(self, ready: Mapping[int, int]) -> None:
         if self._channel.fileno() in ready:
@@ -101,14 +104,16 @@ class Generator:
             due_ns, index = heapq.heappop(self._due)
             self._late_ns = max(self._late_ns, now - due_ns)
             self._go(index, now)
+        self._over_tcp.serve(ready)
 
     def wake_ns(self) -> int | None:
-        return self._due[0][0] if self._due else None
+        due = [self._due[0][0]] if self._due else []
+        return min([*due, *filter(None, [self._over_tcp.wake_ns()])], default=None)
 
     def _open(self, flow: Flow, port: int, plan: Plan, netns: Mapping[str, str]) -> None:
         source_ip, target_ip = plan.addresses[flow.source].ip, plan.addresses[flow.target].ip
-        sink = _inside(netns.get(flow.target), target_ip, port)
-        sender = _inside(netns.get(flow.source), source_ip, port)
+        sink = _inside(netns.get(flow.target), lambda: udp_socket(target_ip, port))
+        sender = _inside(netns.get(flow.source), lambda: udp_socket(source_ip, port))
         target = int(ipaddress.IPv4Address(target_ip))
         self._sinks[sink.fileno()] = _Sink(sink)
         self._sources.append(_Source(flow, sender, target, port, can_segment(sender, target)))
@@ -118,6 +123,7 @@ class Generator:
             self._zero_ns = message["at_ns"]
             for index in range(len(self._sources)):
                 self._plan_next(index)
+            self._over_tcp.start(self._zero_ns)
         elif message.get("op") == "stop":
             self._due.clear()
             self._channel.answer(message, **self._report())
@@ -196,13 +202,12 @@ class Generator:
                     "socket_drops": netcore.socket_drops(sink.socket.fileno()),
                 }
             )
-        return {"flows": rows, "late_max_ns": self._late_ns // self._clock.dilation}
+        late_ns = max(self._late_ns, self._over_tcp.late_ns) // self._clock.dilation
+        over_tcp = [asdict(row) for row in self._over_tcp.stop()]
+        return {"flows": rows, "over_tcp": over_tcp, "late_max_ns": late_ns}
 
 
-def _inside(namespace: str | None, address: str, port: int) -> socket.socket:
-    def make() -> socket.socket:
-        return udp_socket(address, port)
-
+def _inside(namespace: str | None, make: Callable[[], socket.socket]) -> socket.socket:
     return make() if namespace is None else namespaces.inside(namespace, make)
 
 

@@ -1,6 +1,7 @@
 """Background traffic between hosts on loopback: what is asked for leaves when it is due, and arrives."""
 
 import contextlib
+import itertools
 import json
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from testbed.plan.serial import to_json
 from testbed.run.channel import Channel, Hub
 from testbed.spec.model import TrafficSpec
+from testbed.stress.arrivals import flow_sources
 
 from .harness import make_plan
 
@@ -112,3 +114,23 @@ def test_every_packet_has_its_number(tmp_path: Path) -> None:
                 if packet[9] == socket.IPPROTO_UDP and packet[22:24] == FIRST_PORT:
                     numbers += [int.from_bytes(packet[at : at + 8], "little") for at in range(28, len(packet), 1500)]
     assert numbers == list(range(flow["received_packets"]))
+
+
+def test_flows_over_tcp_come_as_drawn_and_are_timed(tmp_path: Path) -> None:
+    entry = TrafficSpec.model_validate(
+        {"kind": "flows", "sizes": "50kB", "every": "20ms", "from": ("h0", "h1"), "to": "h2"}
+    )
+    with generator(tmp_path, entry) as channel:
+        answer = run(channel)
+    rows, seed = answer["over_tcp"], 1
+    graph = make_plan(3, loopback=True).graph
+    drawn = {
+        (source.host, arrival.number): arrival.at_ns
+        for source in flow_sources((entry,), graph)
+        for arrival in itertools.takewhile(lambda each: each.at_ns < SECONDS * 1e9, source.arrivals(seed))
+    }
+    assert {(row["source"], row["number"]): row["start_ns"] for row in rows}.items() >= drawn.items()
+    done = [row for row in rows if row["fct_ns"] is not None]
+    assert len(done) >= len(drawn) - 2
+    assert all(row["fct_ns"] > 0 and row["size_bytes"] == 50_000 and row["target"] == "h2" for row in done)
+    assert answer["flows"] == []

@@ -9,9 +9,21 @@ from testbed.transport.congestion.none import NONE
 from testbed.transport.congestion.nscc import NSCC
 from testbed.transport.congestion.swift import SWIFT
 from testbed.transport.congestion.timely import TIMELY, TIMELY_ORIGINAL
+from testbed.transport.congestion.timely_optireduce import TIMELY_OPTIREDUCE
 
 CONGESTIONS: Mapping[str, Congestion] = {
-    control.name: control for control in (NONE, DCQCN, DCQCN_CONNECTX, TIMELY, TIMELY_ORIGINAL, SWIFT, DCTCP, NSCC)
+    control.name: control
+    for control in (
+        NONE,
+        DCQCN,
+        DCQCN_CONNECTX,
+        TIMELY,
+        TIMELY_ORIGINAL,
+        TIMELY_OPTIREDUCE,
+        SWIFT,
+        DCTCP,
+        NSCC,
+    )
 }
 
 __all__ = ["CONGESTIONS", "Congestion", "CongestionControl"]

@@ -15,6 +15,7 @@ from testbed.simulation.nic import Neighbours, Nic, ServerNic, SumNic
 from testbed.simulation.rank import RankNic, SimulatedRank
 from testbed.simulation.timeline import Timeline
 from testbed.simulation.traced import Messages, TracedNic
+from testbed.stress.tail_drop import with_tail_drops
 from testbed.transport.aggregation import AGGREGATOR, AggregationServer, Member
 from testbed.transport.endpoint import Fill
 from testbed.transport.framing import of_aggregation
@@ -55,7 +56,8 @@ def _exchanging(
     warmup = job.spec.workload.warmup if job.spec.workload else 0
     messages = Messages(timeline, job.name, job.numbers, schedule) if timeline is not None else None
     for rank, host in enumerate(job.placement):
-        endpoint = make(shared.path, rank, queue_pairs, settings, job.seed)
+        made = make(shared.path, rank, queue_pairs, settings, job.seed)
+        endpoint = with_tail_drops(made, network.plan.spec.faults, job.seed, job=job.name, rank=rank)
         nic = Nic(network.core, network.port(host), everyone, endpoint, kind.framing, shared.path, early=kind.early)
         carrier = TracedNic(nic, rank, messages) if messages is not None else nic
         mine = [part[rank] for part in shared.programs]

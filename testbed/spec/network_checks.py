@@ -16,6 +16,7 @@ from testbed.topology.graph import Graph, LinkParameters
 from testbed.topology.links import apply_links, changes
 from testbed.topology.parameters import TopologyError
 from testbed.topology.select import SelectError, select, select_switches
+from testbed.transport import ParameterError, find, reduces
 from testbed.units import format_duration, shown
 from testbed.wire.ethernet import ETHERNET_BYTES, FCS_BYTES
 
@@ -232,6 +233,8 @@ def _check_fault(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None
         _check_every(net, path, fault)
     if fault.kind == "stall":
         _check_distribution(net, path, fault)
+    if fault.kind == "tail-drop":
+        _check_tail_drop(net, path, fault)
     if fault.share == 0:
         add((*path, "share"), "is 0, so nothing would be dropped")
     if fault.at_ns is not None and fault.at_ns < 0:
@@ -240,6 +243,24 @@ def _check_fault(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None
         _check_change(net, path, fault, net.select((*path, "select"), fault.select))
     _check_workers(net, (*path, "worker"), fault)
     _check_link(net, path, fault)
+
+
+def _check_tail_drop(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None:
+    """Packets are dropped by the endpoint that sends them, of which kernel sockets have none, nor know switches' sums
+    messages."""
+    for name, job in net.spec.all_jobs.items():
+        if job.workers is None or not any(fault.strikes(name, rank) for rank in range(job.workers.count)):
+            continue
+        kind = job.transport.kind
+        try:
+            without = reduces(job.transport) or (net.spec.engine == "emulation" and find(kind).make is None)
+        except ParameterError:
+            continue  # which is told of the transport
+        if without:
+            message = f"tail-drop is of messages that endpoints send, and {kind} sends none" + (
+                "" if reduces(job.transport) else " in emulation, where the kernel does"
+            )
+            net.findings.add((*path, "kind"), message)
 
 
 def _check_every(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None:

@@ -10,13 +10,9 @@ UNBUILT_KEYS = ("topology.multiport",)
 NEVER_KEYS = {"faults.mtu": "cannot change while packets flow: an MTU is set under `links`"}
 UNBUILT_VALUES: dict[str, tuple[str, ...]] = {
     "topology.kind": ("bcube", "dcell", "wdm-ring", "circuit", "ramp", "edge-cloud"),
-    "transport.kind": ("irn", "srnic", "falcon", "ubt", "optinic", "dlcp", "dblp"),
+    "transport.kind": ("falcon", "dlcp", "dblp"),
     "workload.kind": ("training", "trace"),
-    "faults.kind": ("tail-drop",),
-    "workload.algorithm": (
-        "double-tree", "bruck", "swing", "tar", "tar-2d", "trivance", "stragglar", "optree",
-        "ramp", "coded-reduce",
-    ),
+    "workload.algorithm": ("bruck", "swing", "trivance", "stragglar", "optree", "ramp", "coded-reduce"),
 }  # fmt: skip
 
 
@@ -36,6 +32,6 @@ def _refuse(findings: Findings, node: Node, path: tuple[Step, ...]) -> None:
     elif isinstance(node.value, list):
         for index in reversed(range(len(node.value))):  # entries may go on the way
             _refuse(findings, node.value[index], (*path, index))
-    elif node.value in UNBUILT_VALUES.get(key, ()):
+    elif node.value in UNBUILT_VALUES.get(key, ()) or node.value in UNBUILT_VALUES.get(key.removesuffix(".kind"), ()):
         findings.add(path, f"{node.value} is not supported yet")
         findings.drop(path[:-1] if path[-1] == "kind" else path)

@@ -18,6 +18,7 @@ from testbed.plan.network import endpoint_path
 from testbed.plan.predict import buffers, schedule_of
 from testbed.run.channel import Channel
 from testbed.spec.model import WorkloadSpec
+from testbed.stress.tail_drop import with_tail_drops
 from testbed.training import gradient_source
 from testbed.training.source import GradientSource
 from testbed.transport.aggregation import AGGREGATOR, Member
@@ -136,7 +137,8 @@ class Sockets:
             driver = TcpCarrier(self.rank, shared.addresses, peers, str(settings.values["control"]))
         else:
             peers_of = transport.queue_pairs(len(shared.addresses))
-            endpoint = make(shared.path, self.rank, peers_of, settings, job.seed)
+            made = make(shared.path, self.rank, peers_of, settings, job.seed)
+            endpoint = with_tail_drops(made, shared.plan.spec.faults, job.seed, job=job.name, rank=self.rank)
             others = {rank: ip for rank, ip in enumerate(shared.addresses) if rank != self.rank}
             frames = frames_of(kind.framing, self._number)
             driver = Nic(self._ip, others, endpoint, frames, shared.path, shared.clock, early=kind.early)

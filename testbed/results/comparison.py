@@ -16,7 +16,8 @@ from testbed.results.reading import RunRecord, point_text
 
 METRICS = (
     *("cct_ns.mean", "cct_ns.p50", "cct_ns.p95", "cct_ns.p99", "exposed_ns.p50", "algbw_bps", "busbw_bps.ring"),
-    *("busbw_bps.in_network", "nmse", "wrong", "missing_bytes", "packets.sent", "packets.dropped_queue"),
+    *("busbw_bps.in_network", "nmse", "wrong", "missing_bytes", "missing_share", "training.accuracy"),
+    *("training.loss", "packets.sent", "packets.dropped_queue"),
     *("packets.dropped_loss", "packets.retransmitted", "packets.ecn_marked", "timeouts", "bytes_on_wire"),
 )
 

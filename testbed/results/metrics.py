@@ -21,6 +21,7 @@ from testbed.results.statistics import Interval, Ratio
 from testbed.suggest import closest
 
 _Samples = npt.NDArray[np.float64]
+OPEN = "counters"  # whose names are the transport's own: one that a result has not got has no value there
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +80,11 @@ TIME_METRICS: Mapping[str, TimeMetric] = {
 def lookup(result: Result, metric: str) -> Any:
     """The value at `metric`, a path such as `cct_ns.p50`; UsageError for a path that no result has."""
     value: Any = result.to_data()
+    before = ""
     for key in metric.split("."):
         if isinstance(value, dict) and key in value:
-            value = value[key]
-        elif value is None:
+            value, before = value[key], key
+        elif value is None or before == OPEN:
             return None  # e.g. simulation.events of an emulation
         else:
             raise UsageError(f"result.json has no {metric!r}", hint=suggestion(metric, result))

@@ -281,13 +281,13 @@ class Details(Part):
     timeouts: int | None = None
     incomplete_iterations: tuple[int, ...] = Field(default=(), description="not of every rank: in no statistic of time")
     bound_ratio: float | None = Field(default=None, description="mean CCT over bound_ns")
+    summed_in_network: float | None = Field(
+        default=None, description="share of chunks that a best-effort job's switch added up whole, warm-up included"
+    )
     missing_share: float | None = Field(default=None, description="missing bytes over all that were to be received")
     training: Training = Training()
     counters: dict[str, int] = Field(
         default_factory=dict, description="what endpoints counted by their own names, summed over ranks"
-    )
-    summed_in_network: float | None = Field(
-        default=None, description="share of chunks that a best-effort job's switch added up whole, warm-up included"
     )
 
 

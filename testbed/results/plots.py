@@ -1,71 +1,38 @@
-"""The plots of a report, as SVG text that stands inside an HTML page.
+"""The plots of a run in a report: its completion times, its ranks, its links; and several points' times side by side.
 
-Each function takes rows of one run (or the times of several points) and draws one figure in the report's one style.
-Text stays text, so that it can be searched and takes the page's font; where there are very many marks they are drawn
-as one picture, to keep the page small.
+Each function takes rows of one run (or the times of several points) and draws one figure.
 """
 
-import io
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
+from testbed.results.drawing import (
+    AMBER,
+    BLUE,
+    INK,
+    MANY_MARKS,
+    MUTED,
+    PALE_BLUE,
+    RED,
+    SERIES,
+    STYLE,
+    TEAL,
+    VIOLET,
+    as_svg,
+    legend_above,
+    new_figure,
+    time_unit,
+)
 from testbed.results.result import Timing
 from testbed.results.samples import IterationRow, LinkRow
 from testbed.results.statistics import nearest_rank, percentile_interval
 
-INK, MUTED, GRID = "#1f2933", "#66727f", "#e3e8ee"
-BLUE, PALE_BLUE, AMBER, RED, TEAL, VIOLET = "#2463b0", "#a9c6ea", "#d08700", "#c0362c", "#168a86", "#7a4fb5"
-SERIES = (BLUE, AMBER, TEAL, VIOLET, RED, "#5b8c2a", "#b0578d", "#6b7a8a")
 _BARS = {"even iterations": BLUE, "odd iterations": PALE_BLUE, "suspect": AMBER, "incomplete": RED}
-_SHORTER = (
-    (r"(\d+\.\d\d)\d+", r"\1"),
-    (r" font-family: [^;\"]*;?", ""),
-    (r' transform="rotate\(-0 [^"]*\)"', ""),
-    (r'\s*<g id="[^"]*"/>', ""),
-    (r'<g id="[^"]*"', "<g"),
-    (r"\s*\n\s*", "\n"),
-)
-_WIDTH_IN = 9.6
-_MANY_MARKS = 1500
 MOST_LINKS = 24
-_STYLE: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "testbed",
-    "text.parse_math": False,
-    "font.family": "sans-serif",
-    "font.size": 8.5,
-    "axes.edgecolor": "#b8c2cc",
-    "axes.labelcolor": MUTED,
-    "axes.titlecolor": INK,
-    "axes.titlesize": 9.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlepad": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.7,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-    "legend.frameon": False,
-    "legend.labelcolor": INK,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-}
 
 
 def completion_times(times: Sequence[Timing], bound_ns: int | None, suspect: Sequence[int]) -> str:
@@ -73,8 +40,8 @@ def completion_times(times: Sequence[Timing], bound_ns: int | None, suspect: Seq
     cct = np.array([t.cct_ns for t in times])
     scale, unit = time_unit(int(cct.max()))
     ordered = sorted(int(c) for c in cct)
-    with mpl.rc_context(_STYLE):
-        figure, (cdf, dots) = _figure(2.9, 2, width_ratios=(1, 1.25))
+    with mpl.rc_context(STYLE):
+        figure, (cdf, dots) = new_figure(2.9, 2, width_ratios=(1, 1.25))
         steps = np.arange(1, len(ordered) + 1) / len(ordered)
         cdf.step([ordered[0] / scale, *(c / scale for c in ordered)], [0, *steps], where="post", color=BLUE, lw=1.8)
         for percent, colour in ((50, TEAL), (95, AMBER), (99, RED)):
@@ -92,14 +59,14 @@ def completion_times(times: Sequence[Timing], bound_ns: int | None, suspect: Seq
             shown = [t for t in times if (t.iteration in doubtful) is wanted]
             if shown:
                 xs, ys = [t.iteration for t in shown], [t.cct_ns / scale for t in shown]
-                dots.plot(xs, ys, "o", color=colour, ms=4, label=name, rasterized=len(shown) > _MANY_MARKS)
+                dots.plot(xs, ys, "o", color=colour, ms=4, label=name, rasterized=len(shown) > MANY_MARKS)
         if bound_ns:
             dots.axhline(bound_ns / scale, color=MUTED, lw=1, ls=(0, (4, 3)), label="bound")
         dots.set(xlabel="iteration", ylabel=unit, title="every iteration")
         dots.set_ylim(0, 1.12 * cct.max() / scale)
         dots.xaxis.set_major_locator(MaxNLocator(integer=True))
         dots.legend(loc="lower right", ncols=3, handlelength=1.2)
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def timeline(rows: Sequence[IterationRow], incomplete: Sequence[int]) -> str:
@@ -107,8 +74,8 @@ def timeline(rows: Sequence[IterationRow], incomplete: Sequence[int]) -> str:
     shown = [row for row in rows if not row.warmup]
     ranks = sorted({row.rank for row in shown})
     scale, unit = time_unit(max(row.end_ns for row in shown))
-    with mpl.rc_context(_STYLE):
-        figure, (axes,) = _figure(min(0.9 + 0.2 * len(ranks), 6.0), 1)
+    with mpl.rc_context(STYLE):
+        figure, (axes,) = new_figure(min(0.9 + 0.2 * len(ranks), 6.0), 1)
         for kind, colour in _BARS.items():
             bars = [
                 _bar(ranks.index(row.rank), row.start_ns / scale, row.end_ns / scale)
@@ -116,7 +83,7 @@ def timeline(rows: Sequence[IterationRow], incomplete: Sequence[int]) -> str:
                 if _bar_kind(row, incomplete) == kind
             ]
             if bars:
-                rasterized = len(shown) > _MANY_MARKS
+                rasterized = len(shown) > MANY_MARKS
                 axes.add_collection(PolyCollection(bars, color=colour, lw=0, label=kind, rasterized=rasterized))
         axes.autoscale_view()
         every = max(1, len(ranks) // 16)
@@ -124,8 +91,8 @@ def timeline(rows: Sequence[IterationRow], incomplete: Sequence[int]) -> str:
         axes.set(xlabel=f"model time since the first release ({unit})", ylim=(len(ranks) - 0.4, -0.6))
         axes.set_xlim(left=min(0, *(row.start_ns for row in shown)) / scale)
         axes.grid(visible=False, axis="y")
-        _legend_above(axes)
-        return _svg(figure)
+        legend_above(axes)
+        return as_svg(figure)
 
 
 def link_use(rows: Sequence[LinkRow], span_ns: int) -> str:
@@ -138,8 +105,8 @@ def link_use(rows: Sequence[LinkRow], span_ns: int) -> str:
         "ECN-marked": (TEAL, [r.ecn_marked for r in shown]),
     }
     panels = {name: series for name, series in counts.items() if any(series[1])}
-    with mpl.rc_context(_STYLE):
-        figure, (use, *others) = _figure(
+    with mpl.rc_context(STYLE):
+        figure, (use, *others) = new_figure(
             0.95 + 0.19 * len(shown), 1 + len(panels), width_ratios=(1.5, *[1] * len(panels)), sharey=True
         )
         use.barh(range(len(shown)), [r.busy_ns / span_ns for r in shown], height=0.7, color=BLUE)
@@ -153,16 +120,16 @@ def link_use(rows: Sequence[LinkRow], span_ns: int) -> str:
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         for axes in (use, *others):
             axes.grid(visible=False, axis="y")
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def points(times: Mapping[str, Sequence[int]]) -> str:
     """CCT of several points (label to ns): every iteration as a dot, the median with its interval, and all CDFs."""
     scale, unit = time_unit(max(max(ns) for ns in times.values()))
-    with mpl.rc_context(_STYLE):
-        figure, (dots, cdf) = _figure(max(1.2 + 0.3 * len(times), 2.8), 2, width_ratios=(1.25, 1))
+    with mpl.rc_context(STYLE):
+        figure, (dots, cdf) = new_figure(max(1.2 + 0.3 * len(times), 2.8), 2, width_ratios=(1.25, 1))
         jitter = np.random.default_rng(0)
-        many = sum(map(len, times.values())) > _MANY_MARKS
+        many = sum(map(len, times.values())) > MANY_MARKS
         for place, ns in enumerate(times.values()):
             colour, ordered = SERIES[place % len(SERIES)], sorted(ns)
             scaled = np.array(ordered) / scale
@@ -185,30 +152,11 @@ def points(times: Mapping[str, Sequence[int]]) -> str:
         cdf.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         for axes in (dots, cdf):
             axes.set_xlim(left=0)
-        return _svg(figure)
-
-
-def with_own_ids(svg: str, prefix: str) -> str:
-    """The same figure with ids that start with `prefix`, so that no two figures of a page share one."""
-    svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}\1"', svg)
-    return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}", svg)
-
-
-def time_unit(largest_ns: int) -> tuple[float, str]:
-    """The unit in which `largest_ns` reads best: how many ns it has, and its name."""
-    for scale, name in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
-        if largest_ns >= scale:
-            return scale, name
-    return 1.0, "ns"
+        return as_svg(figure)
 
 
 def dropped(row: LinkRow) -> int:
     return row.dropped_queue + row.dropped_loss + row.dropped_down
-
-
-def _figure(height_in: float, columns: int, **grid: Any) -> tuple[Figure, Sequence[Axes]]:
-    figure = Figure(figsize=(_WIDTH_IN, height_in), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06))
-    return figure, list(figure.subplots(1, columns, squeeze=False, **grid).flat)
 
 
 def _bar(place: int, start: float, end: float) -> list[tuple[float, float]]:
@@ -219,22 +167,3 @@ def _bar_kind(row: IterationRow, incomplete: Sequence[int]) -> str:
     if row.iteration in incomplete:
         return "incomplete"
     return ("odd iterations" if row.iteration % 2 else "even iterations") if row.valid else "suspect"
-
-
-def _legend_above(axes: Axes) -> None:
-    axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=4, handlelength=1.0, handleheight=0.9)
-
-
-def _svg(figure: Figure) -> str:
-    """The figure as an `<svg>` element that fills its place.
-
-    What would only make the page larger is cut away: fonts (the page's are used), names of groups, decimals of
-    coordinates beyond what a screen shows.
-    """
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    svg = text.getvalue()
-    svg = svg[svg.index("<svg") :]
-    for pattern, short in _SHORTER:
-        svg = re.sub(pattern, short, svg)
-    return re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", svg, count=1)

@@ -61,6 +61,13 @@ class RunRecord:
         rows = [row for row in self.iterations if not row.warmup and row.iteration not in left_out]
         return timings(rows, frozenset())[0]
 
+    @cached_property
+    def training(self) -> tuple[Mapping[str, Any], ...]:
+        """What its model did after each measured iteration: `iteration` and its metrics."""
+        lines = (self.text("events.jsonl") or "").splitlines()
+        told = (_event(line) for line in lines if '"training"' in line)
+        return tuple(e for e in told if e.get("kind") == "training" and e.get("job", "") == self.job)
+
     def text(self, name: str) -> str | None:
         """A file of the directory as it is; None if it was never written."""
         path = self.path / name
@@ -142,6 +149,15 @@ def _read_table(path: Path, kind: type[_Row]) -> Iterator[_Row]:
             yield kind(**{name: convert(row[name]) for name, convert in converters.items()})
         except (ValueError, TypeError) as error:
             raise UsageError(f"{path}: line {rows.line_num} is not a row of it ({error})") from error
+
+
+def _event(line: str) -> Mapping[str, Any]:
+    """A line of `events.jsonl`; empty if it was cut."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) else {}
 
 
 def point_text(point: Mapping[str, Any]) -> str:

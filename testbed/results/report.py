@@ -5,20 +5,24 @@ left out of its section. All text from files is escaped.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import count
 from pathlib import Path
 
 from testbed import __version__
-from testbed.results import plots
-from testbed.results.model import Result
+from testbed.results import delivered, drawing, plots
+from testbed.results.delivered import Delivered, Learnt
+from testbed.results.model import Pauses, Result
 from testbed.results.reading import RunRecord, plain, point_text
+from testbed.results.statistics import mean
 from testbed.results.table import bound_ratio, gigabytes_per_s, packets_text, point_label, significant
 
 MOST_DETAILED = 12
 MOST_POINTS = 24
 _FIGURES = ("time", "p50", "p95", "p99", "time/bound", "busbw GB/s", "#wrong", "retransmitted")
+_PARTIAL = ("missing", "NMSE")
+_SERIES_KEYS = ("transport.kind", "transport", "workload.codec", "workload.algorithm")
 _SVG = re.compile(r"<svg.*?</svg>", re.DOTALL)
 _STYLE_SHEET = Path(__file__).with_name("report.css")
 
@@ -36,7 +40,7 @@ def make_report(records: Sequence[RunRecord]) -> str:
         )
     subtitle = _subtitle(records[0].result) if len(records) == 1 else f"{len(records)} runs"
     numbers = count()
-    body = _SVG.sub(lambda figure: plots.with_own_ids(figure[0], f"f{next(numbers)}-"), "\n".join(parts))
+    body = _SVG.sub(lambda figure: drawing.with_own_ids(figure[0], f"f{next(numbers)}-"), "\n".join(parts))
     return "\n".join(
         (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -57,7 +61,8 @@ def _overview(records: Sequence[RunRecord], detailed: int) -> str:
     jobs = any(record.result.jobs for record in records)
     columns = [*swept, *(["repeat"] if repeats else []), *(["job"] if jobs else []), "run", "verdict"]
     head = "".join(f'<th class="left">{escape(name)}</th>' for name in columns)
-    head += "".join(f"<th>{name}</th>" for name in _FIGURES)
+    partial = any(of_job.missing_bytes for record in records for of_job in record.result.by_job().values())
+    head += "".join(f"<th>{name}</th>" for name in (*_FIGURES, *(_PARTIAL if partial else ())))
     rows = []
     results = [(i, job, result) for i, record in enumerate(records) for job, result in record.result.by_job().items()]
     for place, job, result in results:
@@ -74,10 +79,13 @@ def _overview(records: Sequence[RunRecord], detailed: int) -> str:
             "–" if result.wrong is None else f"{result.wrong:,}",
             "–" if result.packets is None else f"{result.packets.retransmitted:,}",
         ]
+        if partial:
+            figures += [_share(result.missing_share), significant(result.nmse)]
         right = "".join(f"<td>{escape(figure)}</td>" for figure in figures)
         rows.append(f'<tr>{left}<td class="left">{link}</td><td class="left">{_badge(result)}</td>{right}</tr>')
     table = f'<div class="scroll"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
-    return f'<section class="card"><h2>All runs</h2>{_points(records)}<h3>Table</h3>{table}</section>'
+    drawn = _points(records) + _side_by_side(records)
+    return f'<section class="card"><h2>All runs</h2>{drawn}<h3>Table</h3>{table}</section>'
 
 
 def _points(records: Sequence[RunRecord]) -> str:
@@ -100,6 +108,89 @@ def _points(records: Sequence[RunRecord]) -> str:
     return figure + (_note(f"{left_out} more points are in the table only.") if left_out else "")
 
 
+def _side_by_side(records: Sequence[RunRecord]) -> str:
+    """What the points of a sweep delivered: distributions, error against time, and what was learnt."""
+    points = _delivered(records)
+    panels = _panels(points)
+    parts = []
+    if panels:
+        series = _series_key([dict(point) for point in points])
+        parts.append(_figure(f"Distributions of completion times by {series}", delivered.distributions(panels)))
+    named = {point_text(dict(point)): each for point, each in points.items()}
+    if len(named) > 1 and any(each.nmse for each in named.values()):
+        shown = dict(list(named.items())[: delivered.MOST_CURVES])
+        parts.append(_figure("Error against time", delivered.error_against_time(shown)))
+    curves = _learning(records)
+    if len(curves) > 1:
+        parts.append(_figure("Training", delivered.training(curves)))
+    return "".join(parts)
+
+
+_Point = tuple[tuple[str, str], ...]
+
+
+def _delivered(records: Sequence[RunRecord]) -> dict[_Point, Delivered]:
+    """Each point's times and error, of all its repeats; a job counts as a key."""
+    times: dict[_Point, list[int]] = {}
+    errors: dict[_Point, list[float]] = {}
+    for record in records:
+        for job, of_job in record.by_job.items():
+            point = tuple((key, plain(value)) for key, value in record.result.point.items())
+            point += (("job", job),) if job else ()
+            times.setdefault(point, []).extend(t.cct_ns for t in of_job.timings)
+            errors.setdefault(point, []).extend([] if of_job.result.nmse is None else [of_job.result.nmse])
+    return {point: Delivered(ns, mean(errors[point]) if errors[point] else None) for point, ns in times.items() if ns}
+
+
+def _series_key(points: Sequence[Mapping[str, str]]) -> str:
+    """The swept key whose values are curves of one panel: the transport, if it is one."""
+    keys = list(dict.fromkeys(key for point in points for key in point))
+    return next((key for key in _SERIES_KEYS if key in keys), keys[0] if keys else "")
+
+
+def _panels(points: Mapping[_Point, Delivered]) -> dict[str, dict[str, Delivered]]:
+    """Title -> label -> times: curves by the series' key, a panel for all that points have alike but for it.
+
+    Where each panel would have one curve (keys are swept in step) all are in one.
+    """
+    if len(points) < 2:
+        return {}
+    series = _series_key([dict(point) for point in points])
+    panels: dict[str, dict[str, Delivered]] = {}
+    for point, each in points.items():
+        values = dict(point)
+        label = values.pop(series, "")
+        panels.setdefault(point_text(values), {})[label] = each
+    if all(len(panel) == 1 for panel in panels.values()):
+        panels = {"": {point_text(dict(point)): each for point, each in points.items()}}
+    few = list(panels.items())[: delivered.MOST_PANELS]
+    return {title: dict(list(panel.items())[: delivered.MOST_CURVES]) for title, panel in few}
+
+
+def _learning(records: Sequence[RunRecord]) -> dict[str, list[Learnt]]:
+    """Each point's training, of its first repeat."""
+    curves: dict[str, list[Learnt]] = {}
+    for record in records:
+        for job, of_job in record.by_job.items():
+            label = " ".join(filter(None, (point_text(record.result.point) or record.path.name, job and f"job {job}")))
+            if label not in curves and (curve := _learnt(of_job)):
+                curves[label] = curve
+    return dict(list(curves.items())[: delivered.MOST_CURVES])
+
+
+def _learnt(record: RunRecord) -> list[Learnt]:
+    """What its model did after each iteration that ended for all."""
+    ends: dict[int, int] = {}
+    for row in record.iterations:
+        if not row.warmup:
+            ends[row.iteration] = max(row.end_ns, ends.get(row.iteration, row.end_ns))
+    return [
+        Learnt(ends[told["iteration"]], float(told["accuracy"]), float(told["loss"]))
+        for told in record.training
+        if told["iteration"] in ends and "accuracy" in told and "loss" in told
+    ]
+
+
 def _run(record: RunRecord, anchor: str, *, alone: bool) -> str:
     result = record.result
     title = record.path.name if alone or not (result.point or result.repeat) else point_label(result)
@@ -110,6 +201,7 @@ def _run(record: RunRecord, anchor: str, *, alone: bool) -> str:
         _reasons(result),
         *(part for name, job in record.by_job.items() for part in _job(name, job)),
         *_links(record),
+        _note(f"Priority flow control: {_pauses(result.pfc)}.") if result.pfc and result.pfc.frames else "",
         *(
             _note(f"Packets of {f'job {name}' if name else 'the job'}: {packets_text(job)}.")
             for name, job in result.by_job().items()
@@ -138,6 +230,12 @@ def _job(name: str, record: RunRecord) -> Iterable[str]:
     measured = [row for row in record.iterations if not row.warmup]
     if measured:
         yield _figure("Iterations of each rank", plots.timeline(measured, result.incomplete_iterations))
+    if measured and record.timings and (result.ranks or 0) > 1:
+        yield _figure("Time to completion by rank", delivered.by_rank(measured, record.timings))
+    if result.missing_bytes:
+        yield _figure("Error and what was missing", delivered.errors(measured))
+    if curve := _learnt(record):
+        yield _figure("Training", delivered.training({"": curve}))
 
 
 def _links(record: RunRecord) -> Iterable[str]:
@@ -201,6 +299,14 @@ def _tiles(result: Result) -> str:
         )
     if result.wrong is not None:
         tiles.append(("Wrong elements", f"{result.wrong:,}", "in all measured iterations"))
+    if result.missing_bytes:
+        tiles.append(
+            ("Missing", _share(result.missing_share), f"{result.missing_bytes:,} B; NMSE {significant(result.nmse)}")
+        )
+    if result.training.accuracy is not None:
+        tiles.append(
+            ("Accuracy", f"{result.training.accuracy:.1%}", f"loss {significant(result.training.loss)}, at the end")
+        )
     if result.packets and result.packets.sent:
         tiles.append(("Retransmitted", f"{result.packets.retransmitted:,}", f"of {result.packets.sent:,} packets sent"))
     cells = []
@@ -208,6 +314,14 @@ def _tiles(result: Result) -> str:
         bad = ' class="bad"' if name == "Wrong elements" and result.wrong else ""
         cells.append(f'<div class="tile"><dt>{name}</dt><dd{bad}>{escape(value)}</dd><p>{escape(more)}</p></div>')
     return f'<dl class="tiles">{"".join(cells)}</dl>' if cells else ""
+
+
+def _pauses(pfc: Pauses) -> str:
+    return f"{pfc.frames:,} pause and resume frames, {_time(pfc.paused_ns)} of all priorities together"
+
+
+def _share(share: float | None) -> str:
+    return "–" if share is None else f"{significant(100 * share)} %"
 
 
 def _figure(title: str, svg: str) -> str:
@@ -227,10 +341,10 @@ def _folded(title: str, text: str | None) -> str:
 def _time(ns: int | None) -> str:
     if ns is None:
         return "–"
-    scale, unit = plots.time_unit(ns)
+    scale, unit = drawing.time_unit(ns)
     return f"{significant(ns / scale)} {unit}"
 
 
 def _span(interval: tuple[int, int]) -> str:
-    scale, unit = plots.time_unit(interval[1])
+    scale, unit = drawing.time_unit(interval[1])
     return f"{significant(interval[0] / scale)} to {significant(interval[1] / scale)} {unit}"

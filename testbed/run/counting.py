@@ -35,6 +35,7 @@ class JobTally:
     packets: PacketTotals
     bytes_on_wire: int
     payload_bytes: int
+    counters: Mapping[str, int] = field(default_factory=dict)  # of the ranks, but for what is in the others
 
 
 @dataclass(slots=True)
@@ -99,6 +100,11 @@ def _most(one: int | None, other: int | None) -> int | None:
     return max((value for value in (one, other) if value is not None), default=None)
 
 
+# Of what ranks count: what packet totals, rows or the verdict have.
+_TOLD_ELSEWHERE = (
+    *("sent_packets", "received_packets", "sent_bytes", "received_bytes", "frame_bytes", "retransmitted_packets"),
+    *("timeouts", "corrupt_packets", "malformed_packets", "unsent_packets", "strangers"),
+)
 _RISING = (
     "packets",
     "bytes",
@@ -151,6 +157,7 @@ def job_tally(
         packets,
         bytes_on_wire=frames_from_hosts(plan, links, ranks, at_hosts=at_hosts),
         payload_bytes=sum(row.received_bytes for row in rows if not row.warmup),
+        counters={name: count for name, count in ranks.items() if name not in _TOLD_ELSEWHERE},
     )
 
 

@@ -15,7 +15,7 @@ from testbed.errors import Interrupted, TestbedError
 from testbed.fabric.model import interface
 from testbed.plan.model import JobPlan, Plan
 from testbed.results.rundir import RunDirectory
-from testbed.results.samples import Evidence, JobEvidence, JobSamples, PacketTotals, Samples, Status
+from testbed.results.samples import Evidence, FlowRow, JobEvidence, JobSamples, PacketTotals, Samples, Status
 from testbed.run.books import Books
 from testbed.run.channel import Channel
 from testbed.run.conductor import Conductor
@@ -51,6 +51,8 @@ class EmulatedRun:
         self._probes = {job.name: Probes() for job in plan.jobs}
         self._faults: FaultTimeline | None = None
         self._tally = Tally()
+        self._flows: tuple[FlowRow, ...] = ()
+        self._learnt: dict[str, dict[str, float]] = {}  # by job: metrics of its training, the latest
         self._books: Books | None = None
         self._setup_s = 0.0
 
@@ -91,6 +93,7 @@ class EmulatedRun:
             setup_s=self._setup_s,
             teardown_s=ended - down,
             swaps=tuple(self._faults.swaps) if self._faults else (),
+            flows=self._flows,
         )
         return samples, error
 
@@ -166,6 +169,7 @@ class EmulatedRun:
         faults.start(zero_ns)
 
     def _training(self, job: str, number: int, metrics: dict[str, float]) -> None:
+        self._learnt[job] = metrics
         self._directory.event("training", iteration=number, **({"job": job} if job else {}), **metrics)
 
     def _count(self, conductor: Conductor, measured: Mapping[str, Measured]) -> None:
@@ -173,7 +177,8 @@ class EmulatedRun:
         assert self._books is not None
         if self._generator is not None:
             achieved = conductor.ask(self._generator, {"op": "stop"}, _STOP_LIMIT_S)
-            self._directory.event("traffic", **{k: v for k, v in achieved.items() if k != "id"})
+            self._flows = tuple(FlowRow(**row) for row in achieved["over_tcp"])
+            self._directory.event("traffic", **{k: v for k, v in achieved.items() if k not in ("id", "over_tcp")})
         if self._plan.spec.capture is not None:
             self._network.end_captures()
         self._tally = self._books.close(measured)
@@ -215,6 +220,8 @@ class EmulatedRun:
             packets=tally.packets if tally else PacketTotals(),
             bytes_on_wire=tally.bytes_on_wire if tally else 0,
             payload_bytes=tally.payload_bytes if tally else 0,
+            counters=tally.counters if tally else {},
+            training=self._learnt.get(job.name, {}),
         )
 
     def _evidence(self) -> Evidence:
@@ -239,7 +246,8 @@ def undilated(plan: Plan) -> tuple[str, ...]:
     if plan.dilation == 1:
         return ()
     found = []
-    if any(job.spec.transport.kind == "tcp" for job in plan.jobs):
+    flows = any(entry.kind == "flows" for entry in plan.spec.traffic)
+    if flows or any(job.spec.transport.kind == "tcp" for job in plan.jobs):
         found.append("kernel TCP's timers other than its minimum RTO (delayed acknowledgements, probes)")
     if any(job.spec.workload is not None and job.spec.workload.kind == "command" for job in plan.jobs):
         found.append("the command's own computing and timers")

@@ -98,7 +98,7 @@ def a_job(name: str = "", cct_ns: Sequence[int] = (1_000_000,), **changes: Any) 
 
 
 def a_samples(cct_ns: Sequence[int] = (1_000_000, 1_200_000, 1_100_000, 1_300_000), **changes: Any) -> Samples:
-    of_job = {key: changes.pop(key) for key in ("iterations", "packets") if key in changes}
+    of_job = {key: changes.pop(key) for key in ("iterations", "packets", "counters", "training") if key in changes}
     if "times" in changes:
         of_job["evidence"] = changes.pop("times")
     values = {

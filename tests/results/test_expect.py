@@ -11,7 +11,7 @@ from testbed.results.reading import RunRecord, read_run
 from testbed.results.samples import Evidence
 from testbed.spec.model import ExpectSpec
 
-from .synthetic import write_run
+from .synthetic import a_row, write_run
 
 INVALID = Evidence(unmodelled_drops={"h0": 1})
 
@@ -109,6 +109,25 @@ def test_without_of_every_point_is_judged(tmp_path: Path) -> None:
 )
 def test_one_run(tmp_path: Path, entry: dict[str, Any], expected: str) -> None:
     assert outcome(runs(tmp_path, ({}, [1000])), **entry) == expected
+
+
+def test_what_was_learnt_and_what_was_missing_is_judged_over_repeats(tmp_path: Path) -> None:
+    records = []
+    for kind, accuracies in (("roce", [0.90, 0.92]), ("ubt", [0.891, 0.911])):
+        for repeat, accuracy in enumerate(accuracies):
+            missing = 100 if kind == "ubt" else 0
+            rows = [a_row(0, rank, 0, 1000, received_bytes=1000 - missing, missing_bytes=missing) for rank in range(2)]
+            learnt, counted = {"accuracy": accuracy, "loss": 0.1}, {"skipped": 2} if kind == "ubt" else {}
+            changes = {"iterations": tuple(rows), "training": learnt, "counters": counted}
+            path = write_run(tmp_path / f"{kind}{repeat}", point={"kind": kind}, repeat=repeat, **changes)
+            records.append(read_run(path))
+    of, to = {"kind": "ubt"}, {"kind": "roce"}
+    assert outcome(records, metric="training.accuracy", of=of, to=to, at_least=0.98) == "holds"
+    assert outcome(records, metric="training.accuracy", of=of, to=to, at_least=0.995) == "refuted"
+    assert outcome(records, metric="missing_share", of=of, at_most=0.1) == "holds"
+    assert outcome(records, metric="missing_share", of=of, at_least=0.11) == "refuted"
+    assert outcome(records, metric="counters.skipped", of=of, equals=2) == "holds"
+    assert outcome(records, metric="counters.skipped", of=to, at_most=2) == "undecided", "it has no such counter"
 
 
 def test_equals_of_a_ratio(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_each_job_has_the_keys_of_a_run_of_its_own() -> None:
     assert set(alone) - set(data["jobs"]["a"]) == {
         *("schema", "name", "run_id", "status", "engine", "time_dilation", "wall_s", "setup_s", "teardown_s"),
         *("simulation", "failure", "seed", "repeat", "point", "background", "rtt", "rates", "swaps", "notes"),
+        *("pfc", "traffic", "environment"),
     }
     common = set(alone) & set(data["jobs"]["a"])
     assert {key: data["jobs"]["a"][key] for key in common} == {key: alone[key] for key in common}
@@ -89,8 +90,8 @@ def test_a_run_of_one_job_has_the_keys_that_it_always_had_in_their_order() -> No
         *("algorithm", "transport", "size_bytes", "iterations", "cct_ns", "exposed_ns", "bound_ns", "algbw_bps"),
         *("busbw_bps", "busbw_factor", "wrong", "nmse", "missing_bytes", "packets", "bytes_on_wire", "payload_bytes"),
         *("wall_s", "setup_s", "teardown_s", "simulation", "failure", "seed", "repeat", "point", "dtype", "root"),
-        *("timeouts", "incomplete_iterations", "bound_ratio", "summed_in_network", "background", "rtt", "rates"),
-        *("swaps", "notes"),
+        *("timeouts", "incomplete_iterations", "bound_ratio", "summed_in_network", "missing_share", "training"),
+        *("counters", "background", "pfc", "traffic", "environment", "rtt", "rates", "swaps", "notes"),
     ]
 
 

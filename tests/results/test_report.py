@@ -1,6 +1,8 @@
 """The HTML page: complete, self-contained and well-formed for every kind of run."""
 
+import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -10,7 +12,7 @@ import pytest
 from testbed.results import report
 from testbed.results.reading import read_runs
 from testbed.results.report import make_report
-from testbed.results.samples import IterationEvidence, JobEvidence
+from testbed.results.samples import IterationEvidence, IterationRow, JobEvidence
 
 from .synthetic import a_link, a_row, a_spec, iterations, write_run
 
@@ -62,7 +64,7 @@ def test_a_run(tmp_path: Path) -> None:
     times = JobEvidence(1000, iterations=tuple(IterationEvidence(i, 1000, 500 * (i == 1), 0) for i in range(4)))
     links = (a_link("h0>s0", packets=9, busy_ns=500_000), a_link("s0>h1", packets=9, dropped_queue=4, ecn_marked=2))
     page, text = checked(write_run(tmp_path / "run", times=times, links=links))
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 4
     for expected in (
         *("tour", "allreduce by ring over roce", "1.15 ms", "95 %: 0.945 to 1.36 ms", "1.44", "0.912 GB/s"),
         *("rank 1", "h0 → s0", "dropped by a full queue", "ECN-marked", "late-departures", "suspect"),
@@ -81,7 +83,7 @@ def test_a_failed_run_has_its_reason_and_no_plots(tmp_path: Path) -> None:
 def test_an_interrupted_run_shows_what_it_has(tmp_path: Path) -> None:
     rows = (*iterations([1000]), a_row(1, 0, 2000, 2500))
     page, text = checked(write_run(tmp_path / "run", iterations=rows, links=(), status="interrupted", failure="Ctrl-C"))
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 3
     assert "Ctrl-C" in text
     assert "incomplete" in text
 
@@ -101,6 +103,42 @@ def test_a_sweep_has_an_overview_and_few_details(tmp_path: Path, monkeypatch: py
     assert page.count("<section") == 3
     assert "2 more runs are in the table only" in text
     assert 'href="#run0"' in page
+
+
+def partial(cct_ns: list[int], nmse: float) -> tuple[IterationRow, ...]:
+    """What came, in iterations of which one byte in eight did not."""
+    rows = (replace(row, missing_bytes=1 << 17, received_bytes=7 << 17, nmse=nmse) for row in iterations(cct_ns))
+    return tuple(rows)
+
+
+def test_what_was_not_delivered_and_what_came_of_it(tmp_path: Path) -> None:
+    learnt = {"accuracy": 0.875, "loss": 0.5}
+    run = write_run(tmp_path / "run", iterations=partial([1000, 1200], 0.01), training=learnt)
+    told = [{"kind": "training", "iteration": i, "accuracy": 0.5 + 0.1 * i, "loss": 1.0} for i in range(2)]
+    (run / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in told) + '{"kind": "train')
+    page, text = checked(run)
+    assert page.count("<svg") == 6
+    for expected in ("Time to completion by rank", "NMSE against the exact result", "12.5 %", "NMSE 0.0100", "87.5%"):
+        assert expected in text
+
+
+def test_transports_side_by_side(tmp_path: Path) -> None:
+    """Curves by transport, a panel for each loss; and what error bought which time."""
+    for loss in ("0%", "1%"):
+        for kind, nmse in (("roce", 0.0), ("ubt", 0.02)):
+            point = {"links.lossy.loss": loss, "transport.kind": kind}
+            write_run(tmp_path / f"{kind}{loss}", iterations=partial([1000, 1200], nmse), point=point)
+    _, text = checked(tmp_path)
+    assert "Distributions of completion times by transport.kind" in text
+    assert "links.lossy.loss=1%" in text
+    assert "Error against time" in text
+
+
+def test_keys_that_are_swept_in_step_share_a_panel(tmp_path: Path) -> None:
+    for kind, size in (("roce", "1MiB"), ("ubt", "2MiB")):
+        write_run(tmp_path / kind, [1000, 1200], point={"transport.kind": kind, "workload.size": size})
+    _, text = checked(tmp_path)
+    assert "transport.kind=ubt workload.size=2MiB" in text
 
 
 def test_runs_of_no_sweep_side_by_side(tmp_path: Path) -> None:

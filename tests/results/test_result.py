@@ -212,3 +212,13 @@ def test_a_newer_result_is_read_with_its_additions() -> None:
 def test_a_spec_without_workers_takes_its_ranks_from_the_placement() -> None:
     spec = Spec.model_validate({"name": "bare", "topology": {"kind": "star"}})
     assert make_result(spec, a_samples(), run_id="x", plan=a_plan(spec)).ranks == 2
+
+
+def test_what_was_delivered() -> None:
+    rows = (a_row(0, 0, 0, 1000, received_bytes=900, missing_bytes=100), a_row(0, 1, 0, 1100, received_bytes=1000))
+    links = (a_link("h0>s0", pfc_sent=3, paused_ns=70), a_link("s0>h1", pfc_sent=1, paused_ns=5))
+    result = a_result(iterations=rows, links=links, counters={"skipped": 1, "naks": 2}, training={"accuracy": 0.5})
+    assert (result.missing_bytes, result.missing_share) == (100, 0.05)
+    assert result.counters == {"naks": 2, "skipped": 1}
+    assert (result.training.accuracy, result.training.loss) == (0.5, None)
+    assert result.pfc == model.Pauses(frames=4, paused_ns=75)

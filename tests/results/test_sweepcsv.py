@@ -40,3 +40,13 @@ def test_no_two_columns_have_one_name(tmp_path: Path) -> None:
     assert len(set(names)) == len(names)
     assert dict(zip(names, values, strict=True))["sweep.seed"] == "7"
     assert names[:3] == ["sweep.seed", "sweep.time_dilation", "repeat"]
+
+
+def test_what_endpoints_count_by_their_own_names_has_columns(tmp_path: Path) -> None:
+    write_run(tmp_path / "p0-r0", counters={"naks": 3}, point={"n": 0})
+    write_run(tmp_path / "p1-r0", counters={"skipped": 1}, training={"accuracy": 0.9, "loss": 0.2}, point={"n": 1})
+    write_sweep_csv(tmp_path / "sweep.csv", read_runs(tmp_path))
+    with (tmp_path / "sweep.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["counters.naks"], row["counters.skipped"]) for row in rows] == [("3", ""), ("", "1")]
+    assert [row["training.accuracy"] for row in rows] == ["", "0.9"]

@@ -23,6 +23,11 @@ class Line:
         self._free = begins + bits * 10**9
         return begins // self.rate_bps
 
+    @property
+    def free_ns(self) -> int:
+        """When all that was handed over has left."""
+        return -(-self._free // self.rate_bps)
+
 
 class _Run(NamedTuple):
     first: int

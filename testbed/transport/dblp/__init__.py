@@ -1,0 +1,14 @@
+"""DBLP: bounded loss whose bound follows the phase of the training.
+
+Source: Ma et al., "Phase-Aware Bounded-Loss Transport for Burst-Resilient Distributed ML Training" (arXiv 2605.01989,
+2026), and the public repository of its authors, whose wire behaviour this has: chunks with a CRC each, the signals P, S
+and B, sent at a steady rate, a bitmap that tells nothing new only probed again (`testbed.transport.bounded`), missing
+chunks zeros. What the paper's policy is in numbers is not known to us; `phases` has both generations of the repository.
+
+What it has not: the repository's TIMELY branch, and its selection of values below a threshold ("v-threshold").
+"""
+
+from testbed.transport.dblp.endpoint import FRAMING, endpoint
+from testbed.transport.dblp.parameters import PARAMETERS
+
+__all__ = ["FRAMING", "PARAMETERS", "endpoint"]

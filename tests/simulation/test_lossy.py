@@ -97,3 +97,36 @@ def test_a_safeguard_ends_the_run_with_its_reason(tmp_path: Path) -> None:
     made = run(tmp_path / "run", "ONCE", {"size": "8KiB", "iterations": 5}, transport={"halt": 2}, **TWO)
     assert (made.result.status, len(made.job.iterations)) == ("failed", 2 * 2)
     assert "enough after 2 collectives" in made.result.failure
+
+
+LEARNING = {"gradients": "digits-mlp", "iterations": 12, "warmup": 1}
+LOSSY = [{"rate": "1Gbps", "delay": "10us", "loss": "2%"}]
+
+
+def test_training_goes_on_with_what_came_though_ranks_come_to_differ(tmp_path: Path) -> None:
+    """The same batches without loss do a little better; a guess would be right one time in ten."""
+    made = run(tmp_path / "lossy", "ONCE", LEARNING, links=LOSSY)
+    exact = run(tmp_path / "exact", "ONCE", LEARNING)
+    assert (made.result.status, made.result.verdict.value) == ("ok", "valid")
+    assert made.result.missing_bytes
+    assert exact.result.missing_bytes == 0
+    accuracy, best = made.result.training.accuracy, exact.result.training.accuracy
+    assert accuracy is not None
+    assert best is not None
+    assert 0.5 < accuracy < best + 0.05
+    told = [event for event in made.events if event["kind"] == "training"]
+    assert (told[-1]["accuracy"], told[-1]["loss"]) == (accuracy, made.result.training.loss)
+
+
+def test_ranks_that_differ_end_a_run_over_a_transport_that_is_to_bring_all(tmp_path: Path) -> None:
+    made = run(tmp_path / "run", "RELIABLE", LEARNING, links=LOSSY)
+    assert made.result.status == "failed"
+    assert "weights differ" in made.result.failure
+
+
+def test_nothing_is_learnt_from_a_result_that_is_skipped(tmp_path: Path) -> None:
+    """Of the warm-up and 12 iterations only the first two are used."""
+    skipping = run(tmp_path / "skipping", "ONCE", LEARNING, transport={"skip": 2})
+    short = run(tmp_path / "short", "ONCE", {**LEARNING, "iterations": 1})
+    assert skipping.result.training == short.result.training
+    assert skipping.result.counters["collectives"] == 4 * 12

@@ -3,8 +3,8 @@
 Drop-tail queues and deadlines lose the end of a message rather than any packet of it, which is what the Hadamard
 transform of OptiReduce is there for (NSDI 2025). That senders lose it is our reading, as links know no messages. Of a
 message that is struck, each packet that begins in its last share is dropped once, where its sender gives it to the
-network: what a transport sends again goes through. Whether a message is struck is drawn for it alone (fault, rank, peer,
-tag).
+network: what a transport sends again goes through. Whether a message is struck is drawn for it alone (fault, rank,
+peer, tag).
 
 A packet is known by where its payload lies in the memory of what was posted, so packets that carry copies, such as
 parities, are never dropped, nor are those without payload.

@@ -183,7 +183,7 @@ class UbtEndpoint:
         self._now = now
         for peer in self._outbox.on_deadline(now):
             self._give_up(peer)
-        self._advance()
+        self._advance(due=True)
 
     def events(self) -> Sequence[Event]:
         if not self._events:
@@ -271,9 +271,9 @@ class UbtEndpoint:
         self._course.present(peer, stage)
         self._advance()
 
-    def _advance(self) -> None:
+    def _advance(self, *, due: bool = False) -> None:
         """Let stages end that do by now, and tell those who wait for this rank in the next."""
-        for stage, ending in self._course.advance(self._now):
+        for stage, ending in self._course.advance(self._now, due=due):
             self._count_ending(ending)
             for message in self._inbox.messages:
                 if message.stage == stage.number and not message.over:
@@ -351,4 +351,5 @@ class UbtEndpoint:
         return Flow(port, control, self._line, self._constants.mtu_bytes)
 
     def _course_of(self, stages: Iterable[Stage], *, bounded: bool) -> Course:
-        return Course(list(stages), self._bounds, self._silence, bounded=bounded, early=self._constants.early)
+        early, rtt_ns = self._constants.early, self._path.base_rtt_ns
+        return Course(list(stages), self._bounds, self._silence, rtt_ns, bounded=bounded, early=early)

@@ -6,8 +6,9 @@ at the latest, or early (`bounds`).
 
 Our reading of where clocks start. The paper has a dissemination barrier over TCP before each stage. Here the first
 starts with the rank itself: ranks are released together. Each next one starts when the one before has ended here and
-all who send to this rank in it have come that far too, as their packets or notices say; but no later than t_B after the
-clock before, so that nobody is waited for longer than that. Nothing is held back by a clock.
+all who send to this rank in it have come that far too, as their packets or notices say; but no later than t_B and a
+round trip, for a notice to come, after the clock before, so that nobody is waited for longer than that. No clock holds
+anything back.
 """
 
 from collections.abc import Sequence
@@ -38,11 +39,12 @@ class Course:
     """The stages of one collective. bounded: they end by their clocks, and not only when all has come."""
 
     def __init__(
-        self, stages: Sequence[Stage], bounds: Bounds, silence: Silence, *, bounded: bool, early: bool
+        self, stages: Sequence[Stage], bounds: Bounds, silence: Silence, rtt_ns: int, *, bounded: bool, early: bool
     ) -> None:
         self.stages = stages
         self._bounds = bounds
         self._silence = silence
+        self._rtt_ns = rtt_ns
         self._bounded = bounded
         self._early = early
         self._current = 0
@@ -75,8 +77,8 @@ class Course:
         ends = [at for at in (self._bound_at_ns(stage), self._early_at_ns(stage)) if at is not None]
         return min(ends, default=None)
 
-    def advance(self, now: int) -> list[tuple[Stage, Ending]]:
-        """Let begin and end what does by now."""
+    def advance(self, now: int, *, due: bool) -> list[tuple[Stage, Ending]]:
+        """Let begin and end what does by now; by its clock only if `due`: all that comes at this instant has come."""
         ended = []
         while not self.over:
             stage = self.stages[self._current]
@@ -84,7 +86,7 @@ class Course:
                 break
             if stage.begun_ns is None:
                 self._begin(stage, now)
-            ending = self._ending(stage, now)
+            ending = self._ending(stage, now, due)
             if ending is None:
                 break
             self._end(stage, ending, now)
@@ -107,9 +109,11 @@ class Course:
             if self._early and early_ns is not None:
                 stage.silence_ns = round(self._silence.share * early_ns)
 
-    def _ending(self, stage: Stage, now: int) -> Ending | None:
+    def _ending(self, stage: Stage, now: int, due: bool) -> Ending | None:
         if not stage.left:
             return Ending.WHOLE
+        if not due:
+            return None
         if (at := self._bound_at_ns(stage)) is not None and at <= now:
             return Ending.BOUND
         if (at := self._early_at_ns(stage)) is not None and at <= now:
@@ -135,7 +139,7 @@ class Course:
         """The rank comes to `stage`; the clock of the one before has run since then."""
         stage.opened_ns = now
         bound_ns = self._bounds.bound_ns(stage.number - 1) if self._bounded else None
-        stage.begins_by_ns = None if bound_ns is None else since_ns + bound_ns
+        stage.begins_by_ns = None if bound_ns is None else since_ns + bound_ns + self._rtt_ns
 
     def _bound_at_ns(self, stage: Stage) -> int | None:
         return None if stage.begun_ns is None or stage.bound_ns is None else stage.begun_ns + stage.bound_ns

@@ -53,6 +53,15 @@ class Outstanding(NamedTuple):
     peer: int
 
 
+class Gap(NamedTuple):
+    """Bytes [first_byte, end_byte) of the buffer that did not come from `source` in a step."""
+
+    step: int
+    source: int
+    first_byte: int
+    end_byte: int
+
+
 class Executor:
     """One rank's execution of one collective on `buffer` (1-D, contiguous, any numeric dtype), which ends up in place.
 
@@ -82,6 +91,7 @@ class Executor:
         self.failure: Failed | None = None
         self.received_bytes = 0
         self.missing_bytes = 0
+        self.size_bytes = buffer.nbytes
         self._buffer = buffer
         self._bytes = buffer.view(np.uint8).data
         self._itemsize = buffer.itemsize
@@ -110,6 +120,7 @@ class Executor:
         self._pools = _pools(program) if self._numeric else {}
         self._views: dict[tuple[int, int], memoryview] = {}  # of a sink, as receives there are mostly alike
         self._copies = (program.op == COPY).data
+        self._gaps: list[tuple[int, int, int]] = []  # receive, first byte that is missing, and the end
         self._keeps = fill == "keep"
         self._kept: dict[int, list[tuple[int, int]]] = {}  # by receive: elements that stay what they are
 
@@ -141,6 +152,15 @@ class Executor:
             self._apply(index)
         return self._finish(index)
 
+    @property
+    def gaps(self) -> list[Gap]:
+        """What did not come."""
+        size = self._itemsize
+        return [
+            Gap(self._step[i], self._peer[i], self._first[i] * size + begin, self._first[i] * size + end)
+            for i, begin, end in self._gaps
+        ]
+
     def abandoned(self, id: int) -> Sent | Received:
         """How operation `id` ends of which nothing came, or will be sent."""
         index = id - self._first_id
@@ -159,6 +179,7 @@ class Executor:
         return place, place + self._last[index] - self._first[index]
 
     def _forget(self, index: int, missing: tuple[tuple[int, int], ...]) -> None:
+        self._gaps += [(index, begin, end) for begin, end in missing]
         lost = sum([end - begin for begin, end in missing])
         self.missing_bytes += lost
         self.received_bytes -= lost

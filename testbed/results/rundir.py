@@ -17,22 +17,21 @@ from typing import IO, Any
 
 from testbed.errors import RunFailed, TestbedError, UsageError
 from testbed.results.model import Result
-from testbed.results.samples import FlowRow, IterationRow, LinkRow, SwitchRow
+from testbed.results.samples import FlowRow, GapRow, IterationRow, LinkRow, SwitchRow
 
 RUNS = Path("runs")
 _UNSAFE = re.compile(r"[^\w.+-]+")
 
 
 class RunDirectory:
-    """One run's files. `add_iterations` and `event` append and flush; close it, or use it in a `with`.
+    """One run's files. `add_…` and `event` append and flush; close it, or use it in a `with`.
 
     Writing raises RunFailed with the system's reason (a full disk, a directory taken away).
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._iterations: IO[str] | None = None
-        self._columns: list[str] = []  # of the iterations' table: `job` is one where rows are of named jobs
+        self._tables: dict[str, tuple[IO[str], list[str]]] = {}  # that grow, by name: the file, and its columns
         self._events: IO[str] | None = None
 
     @classmethod
@@ -96,16 +95,11 @@ class RunDirectory:
 
     def add_iterations(self, rows: Iterable[IterationRow]) -> None:
         """Append rows to `iterations.csv`; on disk (as far as a killed process goes) when this returns."""
-        with writing(self.path / "iterations.csv"):
-            rows = list(rows)
-            if self._iterations is None:
-                named = any(row.job for row in rows)
-                self._columns = [f.name for f in fields(IterationRow) if named or f.name != "job"]
-                self._iterations = (self.path / "iterations.csv").open("x", newline="", encoding="utf-8")
-                _write_row(self._iterations, self._columns)
-            for row in rows:
-                _write_row(self._iterations, [getattr(row, name) for name in self._columns])
-            self._iterations.flush()
+        self._append("iterations.csv", IterationRow, rows)
+
+    def add_gaps(self, rows: Iterable[GapRow]) -> None:
+        """Append rows to `missing.csv`, which there is only if something was missing."""
+        self._append("missing.csv", GapRow, rows)
 
     def event(self, kind: str, **details: Any) -> None:
         """Append `{"kind": kind, ...}` to `events.jsonl`; say when by `at_ns` (model time)."""
@@ -116,7 +110,7 @@ class RunDirectory:
             self._events.flush()
 
     def close(self) -> None:
-        for file in (self._iterations, self._events):
+        for file in (*(file for file, _ in self._tables.values()), self._events):
             if file is not None:
                 with writing(self.path):
                     file.close()
@@ -126,6 +120,19 @@ class RunDirectory:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _append(self, name: str, kind: type[IterationRow | GapRow], rows: Iterable[Any]) -> None:
+        with writing(self.path / name):
+            rows = list(rows)
+            if name not in self._tables:
+                named = any(row.job for row in rows)
+                columns = [f.name for f in fields(kind) if named or f.name != "job"]
+                self._tables[name] = (self.path / name).open("x", newline="", encoding="utf-8"), columns
+                _write_row(self._tables[name][0], columns)
+            file, columns = self._tables[name]
+            for row in rows:
+                _write_row(file, [getattr(row, column) for column in columns])
+            file.flush()
 
     def _replace(self, name: str, text: str) -> None:
         write_whole(self.path / name, lambda file: file.write(text))

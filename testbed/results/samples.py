@@ -32,6 +32,19 @@ class IterationRow:
 
 
 @dataclass(frozen=True, slots=True)
+class GapRow:
+    """Bytes that a rank did not get in a measured iteration: the columns of `missing.csv`, in order."""
+
+    iteration: int
+    rank: int
+    step: int
+    source: int  # the rank that they were to come from; -1: the network, which sums up
+    first_byte: int  # in what the ranks reduce: all layers end to end, as a codec has them
+    end_byte: int  # the one after the last
+    job: str = ""  # a column only where the spec has `jobs`
+
+
+@dataclass(frozen=True, slots=True)
 class LinkRow:
     """One directed link over the measured part of the run: the columns of `links.csv`, in order. Job packets apart."""
 

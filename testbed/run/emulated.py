@@ -123,6 +123,7 @@ class EmulatedRun:
                 quiesce=books.quiesce,
                 link_lateness=books.link_lateness,
                 on_rows=self._directory.add_iterations,
+                on_gaps=self._directory.add_gaps,
                 on_metrics=self._training,
                 progress=self._progress.iterations,
             ),

@@ -14,7 +14,7 @@ from statistics import mean
 
 from testbed.errors import RunFailed
 from testbed.plan.model import JobPlan
-from testbed.results.samples import IterationEvidence, IterationRow
+from testbed.results.samples import GapRow, IterationEvidence, IterationRow
 from testbed.results.verdict import suspicious
 from testbed.run.channel import Message
 from testbed.run.conductor import Conductor, LimitReached, Procedure
@@ -49,6 +49,7 @@ class Hooks:
     quiesce: Callable[[], None]  # waits until nothing of any job is under way
     link_lateness: LinkLateness
     on_rows: Callable[[list[IterationRow]], None]
+    on_gaps: Callable[[list[GapRow]], None]  # of a measured iteration in which something was missing
     on_metrics: Callable[[str, int, dict[str, float]], None]  # of a job's training, after a measured iteration
     progress: Callable[[int, int], None]  # iterations done, of how many, of all jobs
 
@@ -95,6 +96,11 @@ class Iterations:
 def _release_ns(ranks: int) -> int:
     """When ranks that are told now can all be released."""
     return time.monotonic_ns() + _RELEASE_MARGIN_NS + _RELEASE_PER_RANK_NS * ranks
+
+
+def _gaps(done: dict[int, Message]) -> list[tuple[int, list[int]]]:
+    """The ranks' gaps, each with the rank, in order of ranks."""
+    return sorted((message["rank"], gap) for message in done.values() for gap in message["gaps"])
 
 
 class _Job:
@@ -195,6 +201,9 @@ class _Job:
         self.measured.evidence.append(evidence)
         valid = not suspicious(evidence, self.plan.prediction.base_rtt_ns)
         self._emit(self._row(number, message, warm=False, valid=valid) for message in done.values())
+        gaps = [GapRow(number, rank, *gap, self.plan.name) for rank, gap in _gaps(done)]
+        if gaps:
+            self._hooks.on_gaps(gaps)
 
     def _keep_program(self, done: dict[int, Message]) -> None:
         """The rows of the user's own program: those that it printed, or one from its start to its end."""

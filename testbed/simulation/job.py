@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import mean
 
 from testbed.errors import RunFailed
-from testbed.results.samples import IterationEvidence, IterationRow
+from testbed.results.samples import GapRow, IterationEvidence, IterationRow
 from testbed.results.verdict import suspicious
 from testbed.simulation.network import SimulatedNetwork
 from testbed.simulation.setup import ranks
@@ -25,6 +25,7 @@ class Hooks:
 
     rested: Callable[[], None]  # a job has come to the end of its warm-up, or of all
     on_rows: Callable[[list[IterationRow]], None]
+    on_gaps: Callable[[list[GapRow]], None]  # of a measured iteration in which something was missing
     on_metrics: Callable[[str, int, dict[str, float]], None]  # of a job's training, after a measured iteration
     progress: Callable[[], None]  # one more iteration is done
 
@@ -165,6 +166,9 @@ class SimulatedJob:
         self.evidence.append(evidence)
         valid = not suspicious(evidence, self.plan.prediction.base_rtt_ns)
         self._emit([self._since_zero(self._row(number, rank, checked[rank], valid=valid)) for rank in done])
+        gaps = [GapRow(number, rank, *gap, self.plan.name) for rank in done for gap in sorted(self.ranks[rank].gaps)]
+        if gaps:
+            self._hooks.on_gaps(gaps)
 
     def _check_weights(self, number: int, done: list[int]) -> None:
         """Training: all ranks must have the same weights to the bit, but over a lossy transport; tells its metrics (the

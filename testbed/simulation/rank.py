@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from testbed.collective.executor import Gap
 from testbed.errors import RunFailed
 from testbed.worker.rank import Begin, Happened, Work
 
@@ -74,6 +75,10 @@ class SimulatedRank(Generic[Happened]):
     @property
     def missing_bytes(self) -> int:
         return self._iteration.missing_bytes if self._iteration else 0
+
+    @property
+    def gaps(self) -> Sequence[Gap]:
+        return self._iteration.gaps if self._iteration else ()
 
     @property
     def skipped(self) -> bool:

@@ -137,6 +137,7 @@ class SimulatedRun:
         hooks = Hooks(
             rested=network.core.stop_playing,
             on_rows=self._directory.add_iterations,
+            on_gaps=self._directory.add_gaps,
             on_metrics=self._training,
             progress=self._count,
         )

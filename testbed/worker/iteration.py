@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from testbed.collective.executor import Executor, PostReceive, PostSend
+from testbed.collective.executor import Executor, Gap, PostReceive, PostSend
 from testbed.collective.program import Program
 from testbed.transport.endpoint import ALL, Buffer, Completion, Event, Failed, Fill, Received
 
@@ -89,6 +89,15 @@ class Iteration:
     @property
     def missing_bytes(self) -> int:
         return sum(executor.missing_bytes for executor in self._executors)
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """What did not come, in bytes of all buffers laid end to end."""
+        gaps, begins = [], 0
+        for executor in self._executors:
+            gaps += [Gap(step, source, begins + first, begins + end) for step, source, first, end in executor.gaps]
+            begins += executor.size_bytes
+        return gaps
 
     @property
     def skipped(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from testbed.collective.executor import Gap
 from testbed.run.channel import Channel, Message
 from testbed.worker.clock import ModelClock
 from testbed.worker.loop import Loop
@@ -70,6 +71,9 @@ class Work(Protocol[_In_contra]):
 
     @property
     def missing_bytes(self) -> int: ...
+
+    @property
+    def gaps(self) -> Sequence[Gap]: ...
 
     @property
     def done(self) -> bool: ...
@@ -252,6 +256,7 @@ class Rank(Generic[Happened]):
             start_late_ns=self._clock.model(self._start_ns) - self._clock.model(self._begin_ns),
             received_bytes=self._iteration.received_bytes,
             missing_bytes=self._iteration.missing_bytes,
+            gaps=self._iteration.gaps,
             wrong=wrong,
             nmse=nmse,
             retransmitted=since["retransmitted_packets"],

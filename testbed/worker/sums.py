@@ -5,7 +5,8 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from testbed.transport.aggregation import ReduceEvent
+from testbed.collective.executor import Gap
+from testbed.transport.aggregation import AGGREGATOR, ReduceEvent
 from testbed.transport.endpoint import Failed
 
 
@@ -31,6 +32,7 @@ class SumIteration:
         self.failure: str | None = None
         self.received_ns: int | None = None
         self.received_bytes = self.missing_bytes = 0
+        self.gaps: list[Gap] = []  # as those of `Iteration`
         self._buffers = buffers
         self._summing = summing
         self._first_id = first_id
@@ -63,6 +65,8 @@ class SumIteration:
             self._left.discard(layer)
             lost = sum(last - first for first, last in event.missing)
             self.missing_bytes += lost
+            begins = sum(buffer.nbytes for buffer in self._buffers[:layer])
+            self.gaps += [Gap(0, AGGREGATOR, begins + first, begins + end) for first, end in event.missing]
             self.received_bytes += self._buffers[layer].nbytes - lost
             self.received_ns = self._progress_ns = now
 

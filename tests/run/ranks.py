@@ -28,6 +28,7 @@ def done(rank: int, order: Message, *, start_ns: int = 0, end_ns: int = 1000, **
         "start_late_ns": 0,
         "received_bytes": 64,
         "missing_bytes": 0,
+        "gaps": [],
         "wrong": 0,
         "nmse": 0.0,
         "retransmitted": 0,

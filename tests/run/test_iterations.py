@@ -51,6 +51,7 @@ class Course:
                 "quiesce": lambda: self.note("quiesce"),
                 "link_lateness": lateness,
                 "on_rows": self.take,
+                "on_gaps": lambda rows: self.note("gaps", rows),
                 "on_metrics": lambda _, number, metrics: self.note("metrics", (number, metrics)),
                 "progress": lambda number, of: self.note("progress", (number, of)),
                 **hooks,

@@ -45,6 +45,8 @@ def test_a_packet_that_was_to_be_added_is_missing_in_the_sum_of_all(tmp_path: Pa
     assert [float(row["nmse"]) for row in rows] == pytest.approx([expected] * 2, rel=1e-4)
     assert [int(row["missing_bytes"]) for row in rows] == [0, 1024]
     assert [int(row["received_bytes"]) for row in rows] == [8192, 8192 - 1024]
+    gap = {"iteration": "0", "rank": "1", "step": "0", "source": "0", "first_byte": "5120", "end_byte": "6144"}
+    assert made.rows("missing.csv") == [gap]  # bytes 1024 to 2048 of the second half
     assert made.result.nmse == pytest.approx(expected, rel=1e-4)
     assert (made.result.missing_bytes, made.result.wrong) == (1024, 0)
     assert (made.result.status, made.result.verdict.value) == ("ok", "valid")
@@ -83,6 +85,8 @@ def test_what_links_lose_is_missing_and_the_packets_balance(tmp_path: Path, name
     assert (result.wrong, result.packets.retransmitted) == (0, 0)
     assert result.verdict.value == "valid"
     assert all((row.nmse or 0) > 0 for row in made.job.iterations if row.missing_bytes)
+    gaps = [int(row["end_byte"]) - int(row["first_byte"]) for row in made.rows("missing.csv")]
+    assert gaps == [1024] * result.packets.dropped_loss
 
 
 def test_damaged_packets_are_missing_too(tmp_path: Path) -> None:
@@ -107,6 +111,7 @@ def test_training_goes_on_with_what_came_though_ranks_come_to_differ(tmp_path: P
     """The same batches without loss do a little better; a guess would be right one time in ten."""
     made = run(tmp_path / "lossy", "ONCE", LEARNING, links=LOSSY)
     exact = run(tmp_path / "exact", "ONCE", LEARNING)
+    assert not (tmp_path / "exact" / "missing.csv").exists()
     assert (made.result.status, made.result.verdict.value) == ("ok", "valid")
     assert made.result.missing_bytes
     assert exact.result.missing_bytes == 0

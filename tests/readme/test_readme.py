@@ -12,8 +12,9 @@ from testbed.collective import ALGORITHMS, DEFAULTS
 from testbed.results.samples import IterationRow, LinkRow, SwitchRow
 from testbed.results.verdict import SENTENCES
 from testbed.spec.model import LimitsSpec, Section, Spec, TrafficSpec, WorkloadSpec
-from testbed.spec.network_checks import FAULTS, TRAFFIC
+from testbed.spec.network_checks import FAULTS
 from testbed.spec.reader import read_experiment
+from testbed.spec.traffic_checks import TRAFFIC
 from testbed.spec.unbuilt import UNBUILT_KEYS, UNBUILT_VALUES
 from testbed.spec.words import entries_of, fields, section_of
 from testbed.topology import DEFAULT_LINK, TOPOLOGIES

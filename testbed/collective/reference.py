@@ -14,6 +14,8 @@ from testbed.collective.schedule import chunk_ranges
 
 Numbers = npt.NDArray[Any]
 
+ELEMENTWISE = ("allreduce", "broadcast")  # element i of the result depends on elements i of the inputs alone
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:

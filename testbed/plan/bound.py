@@ -100,7 +100,9 @@ def _follow(schedule: Schedule, rows: Transfers, head: _Floats, work: _Floats, w
         which, chunk = _cells(now["at"], now["count"])
         cells = now["destination"][which], chunk
         np.maximum.at(have, cells, (ready[step] + whole[step])[which])
-        if schedule.incast:
+        if schedule.incast and schedule.barrier:
+            _share_round(have, now["destination"], ready[step] + head[step], work[step])
+        elif schedule.incast:
             _share_ports(have, cells, (ready[step] + head[step])[which], work[step][which])
     return ready, float(have.max())
 
@@ -112,6 +114,16 @@ def _share_ports(have: _Floats, cells: tuple[npt.NDArray[np.int32], Numbers], he
     np.add.at(total, cells, work)
     touched = total > 0
     have[touched] = np.maximum(have[touched], earliest[touched] + total[touched])
+
+
+def _share_round(have: _Floats, rank: npt.NDArray[np.int32], head: _Floats, work: _Floats) -> None:
+    """A rank that waits for all of a step has it only when its port has carried it all."""
+    earliest, total = np.full(len(have), np.inf), np.zeros(len(have))
+    np.minimum.at(earliest, rank, head)
+    np.add.at(total, rank, work)
+    touched = total > 0
+    at = earliest[touched] + total[touched]
+    have[touched] = np.maximum(have[touched], at[:, np.newaxis])
 
 
 def _cells(chunk: npt.NDArray[np.int32], count: npt.NDArray[np.int32]) -> tuple[Numbers, Numbers]:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from testbed.collective import DEFAULTS, algorithms_for
 from testbed.plan.model import Switching
 from testbed.plan.paths import RankPaths
-from testbed.plan.predict import buffers, predict, schedule_of
+from testbed.plan.predict import layers, predict, schedule_of
 from testbed.spec.model import EnvironmentSpec, FaultSpec, JobSpec, Spec, TrafficSpec, WorkloadSpec
 from testbed.streams import derive
 from testbed.topology.graph import Graph
@@ -41,7 +41,7 @@ def baseline_job(spec: Spec) -> JobSpec:
     keys = {
         "collective": work.collective,
         "algorithm": baseline.algorithm or usual,
-        "size": Quantity(sum(elements * element_bytes for elements, element_bytes in buffers(work))),
+        "size": Quantity(sum(elements * element_bytes for elements, element_bytes in layers(work))),
         "dtype": work.dtype,
         "gradients": "none",
         "root": work.root,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from testbed import collective
+from testbed.codec import coded_elements
 from testbed.collective.schedule import Schedule
 from testbed.plan.bound import bound_ns
 from testbed.plan.framing import Framing
@@ -35,18 +36,25 @@ def schedule_of(job: JobSpec) -> Schedule | None:
     if job.workload is None or job.workers is None or job.workload.kind != "collective" or reduces(job.transport):
         return None
     work = job.workload
-    return collective.generate(work.collective, work.algorithm, job.workers.count, work.root)
+    return collective.generate(
+        work.collective, work.algorithm_name, job.workers.count, work.root, work.algorithm_parameters
+    )
 
 
 def algorithm_of(workload: WorkloadSpec, transport: TransportSpec) -> str:
     """What a collective is done by: what the spec says, or what goes with its transport and the collective."""
     if reduces(transport):
         return collective.IN_NETWORK
-    return workload.algorithm or collective.DEFAULTS[workload.collective]
+    return workload.algorithm_name or collective.DEFAULTS[workload.collective]
 
 
 def buffers(workload: WorkloadSpec) -> list[Buffer]:
-    """What one iteration moves: one buffer of `size`, or of gradients with a size of their own one a layer."""
+    """What one iteration moves: the layers, as they are coded."""
+    return [(coded_elements(workload.codec, elements), element_bytes) for elements, element_bytes in layers(workload)]
+
+
+def layers(workload: WorkloadSpec) -> list[Buffer]:
+    """What one iteration is about: one buffer of `size`, or of gradients with a size of their own one a layer."""
     element_bytes = DTYPE_BYTES[workload.dtype]
     if workload.size_bytes is not None:
         return [(workload.size_bytes // element_bytes, element_bytes)]

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from testbed.plan.model import JobPlan, Plan
-from testbed.plan.predict import algorithm_of, buffers
+from testbed.plan.predict import algorithm_of, buffers, layers
 from testbed.results import model, statistics
 from testbed.results.samples import Evidence, IterationRow, JobEvidence, JobSamples, LinkRow, Samples, Status, SwitchRow
 from testbed.results.stress import environment_entry, traffic_entry
@@ -113,7 +113,7 @@ def _job(
     times, left_out = timings(measured, _required_ranks(spec, name, measured, ranks))
     size = workload.size_bytes if workload else None
     if workload and size is None and plan:  # gradients with a size of their own
-        size = sum(elements * element_bytes for elements, element_bytes in buffers(workload))
+        size = sum(elements * element_bytes for elements, element_bytes in layers(workload))
     algorithm = algorithm_of(workload, job.transport) if workload else None
     algbw = algorithm_bandwidth_bps(size, [t.cct_ns for t in times])
     factor = bus_factors(workload.collective, algorithm, ranks) if workload and ranks else model.BusFactor()

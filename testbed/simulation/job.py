@@ -58,7 +58,8 @@ class SimulatedJob:
         steps = shared.schedule.steps if shared.schedule is not None else 1
         faults = network.plan.spec.faults
         self._work = [
-            Workload(faults, shared.job, workload, shared.sources[rank], steps, rank) for rank in range(len(self.ranks))
+            Workload(faults, shared.job, workload, shared.sources[rank], steps, rank, coding=shared.coding)
+            for rank in range(len(self.ranks))
         ]
 
     @property
@@ -146,16 +147,17 @@ class SimulatedJob:
     def _report(self) -> None:
         """Check the results, learn from them, and keep the rows."""
         inputs, done = self._shared.inputs, sorted(self._done)
-        results = {rank: self.ranks[rank].buffer for rank in done}
+        results = {rank: self._work[rank].result(self._index, self.ranks[rank].buffer) for rank in done}
         if self._timeline is not None:
             name = f"iteration {self._index - self.warmup}" if self._index >= self.warmup else f"warm-up {self._index}"
             for rank in done:
                 state = self.ranks[rank]
                 self._timeline.iteration(self.plan.numbers[rank], name, state.start_ns, state.end_ns)
-        checked = check_all(self.plan, self._workload, [inputs[rank] for rank in range(len(inputs))], results)
+        everyone = [inputs[rank] for rank in range(len(inputs))]
+        checked = check_all(self.plan, self._workload, everyone, results, self._shared.coding)
         for rank in done:
             if not self.ranks[rank].skipped:
-                self._work[rank].apply(self._index, self.ranks[rank].layers)
+                self._work[rank].apply(self._index, results[rank])
         if self._index < self.warmup:
             self._warm.append([self._row(self._index, rank, checked[rank], valid=True) for rank in done])
             return

@@ -118,6 +118,4 @@ def _aggregator(tree: Aggregation) -> Neighbours:
 def _rank(
     shared: Shared, rank: int, nic: RankNic[Happened], begin: Begin[Happened], finished: Finished
 ) -> SimulatedRank[Happened]:
-    return SimulatedRank(
-        shared.job.called(rank), nic, shared.buffer(rank), shared.layers, begin, partial(finished, rank)
-    )
+    return SimulatedRank(shared.job.called(rank), nic, shared.buffer(), shared.layers, begin, partial(finished, rank))

@@ -6,6 +6,8 @@ other kinds know are left out: `-S transport.kind=tcp` leaves RoCE's MTU behind.
 
 from collections.abc import Collection, Mapping
 
+from testbed.codec import CODECS, Codec
+from testbed.collective import ALGORITHMS, IN_NETWORK
 from testbed.plugins import PluginError, is_reference, load
 from testbed.spec.document import Node, Step
 from testbed.spec.errors import listed
@@ -34,7 +36,10 @@ def fit_constants(findings: Findings) -> None:
         _fit(findings, ("topology",), "topology", topologies)
     for holder in (*_jobs(findings), ("environment", "baseline")):
         _fit_transport(findings, (*holder, "transport"))
-        _fit_congestion(findings, (*holder, "transport", "congestion"))
+        _fit_named(findings, (*holder, "transport", "congestion"), "congestion control", _CONGESTIONS)
+    for job in _jobs(findings):
+        _fit_algorithm(findings, (*job, "workload", "algorithm"))
+        _fit_codec(findings, (*job, "workload", "codec"))
     _fit_switches(findings)
 
 
@@ -68,16 +73,39 @@ def _fit_transport(findings: Findings, path: Names) -> None:
         findings.drop((*path, "congestion"))
 
 
-def _fit_congestion(findings: Findings, path: Names) -> None:
+def _fit_algorithm(findings: Findings, path: Names) -> None:
+    """Of a mapping; a name alone is checked with its collective."""
     nodes, beyond = findings.root.find(path)
-    tables = {name: _by_name(one.parameters) for name, one in CONGESTIONS.items()}
+    if not beyond and isinstance(nodes[-1].value, dict) and not is_reference(_kind(findings, path)):
+        _fit_named(findings, path, "algorithm", {**_ALGORITHMS, IN_NETWORK: {}})
+
+
+def _fit_codec(findings: Findings, path: Names) -> None:
+    codecs = dict(_CODECS)
+    nodes, _ = findings.root.find(path)
+    where = (*path, "kind") if isinstance(nodes[-1].value, dict) else path
+    own = _own(findings, where)
+    if isinstance(own, Codec):
+        codecs[str(findings.root.find(where)[0][-1].value)] = _by_name(own.parameters)
+    elif own is not None:
+        findings.add(where, "is not a testbed.codec.Codec")
+        findings.drop(path)
+        return
+    _fit_named(findings, path, "codec", codecs)
+
+
+def _fit_named(findings: Findings, path: Names, what: str, tables: Mapping[str, Mapping[str, Parameter]]) -> None:
+    """A name alone, or a mapping with `kind` and parameters."""
+    nodes, beyond = findings.root.find(path)
     if not beyond and isinstance(nodes[-1].value, str):
-        _check_name(findings, path, "congestion control", nodes[-1].value, tables)
+        _check_name(findings, path, what, nodes[-1].value, tables)
     elif not beyond and isinstance(nodes[-1].value, dict) and "kind" not in nodes[-1].value:
         findings.add((*path, "kind"), f"is missing: one of {listed(list(tables))}")
         findings.drop(path)
-    elif _fit(findings, path, "congestion control", tables):
+    elif _fit(findings, path, what, tables):
         _check_values(findings, path, tables[_kind(findings, path)])
+    elif findings.set_aside(".".join([*map(str, path), "kind"])):
+        findings.drop(path)
 
 
 def _fit_switches(findings: Findings) -> None:
@@ -192,3 +220,8 @@ def _kind(findings: Findings, path: Names) -> str:
 
 def _by_name(parameters: Collection[Parameter]) -> dict[str, Parameter]:
     return {parameter.name: parameter for parameter in parameters}
+
+
+_CONGESTIONS = {name: _by_name(one.parameters) for name, one in CONGESTIONS.items()}
+_ALGORITHMS = {name: _by_name(one.parameters) for name, one in ALGORITHMS.items()}
+_CODECS = {name: _by_name(one.parameters) for name, one in CODECS.items()}

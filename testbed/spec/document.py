@@ -22,7 +22,8 @@ _MOST_DIGITS = 40
 _TAG = "tag:yaml.org,2002:"
 _SCIENTIFIC = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(0|[1-9][0-9_]*|0x[0-9a-fA-F]+)")
-_SHORTHAND = {"loss": "mean", "congestion": "kind"}  # a scalar here stands for a mapping with this one key
+# A scalar here stands for a mapping with this one key.
+_SHORTHAND = {"loss": "mean", "congestion": "kind", "algorithm": "kind", "codec": "kind"}
 
 
 def without_job(key: str) -> str:

@@ -15,7 +15,8 @@ from testbed.stress.sizes import FILES as SIZE_FILES
 _SHELL_WORD = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\|&;<>()])+""", re.DOTALL)
 _LITERAL_WORD = re.compile(r"""(?P<plain>[^'"\\$`*?[]+)|"(?P<double>[^"\\$`]*)"|'(?P<single>[^']*)'""")
 _OWN_KEYS = (
-    "topology.kind", "transport.kind", "workload.algorithm", "environment.baseline.algorithm",
+    "topology.kind", "transport.kind", "workload.algorithm", "workload.algorithm.kind", "workload.codec",
+    "workload.codec.kind", "environment.baseline.algorithm",
     "environment.baseline.transport.kind",
 )  # fmt: skip
 _DATA_KEYS = {

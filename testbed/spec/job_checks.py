@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from testbed.codec import CodecError, kind_of, settle
 from testbed.collective import ALGORITHMS, IN_NETWORK, algorithms_for, generate
+from testbed.collective.reference import ELEMENTWISE
 from testbed.errors import TestbedError, UsageError
 from testbed.plugins import is_reference
 from testbed.spec.document import Step
@@ -14,6 +16,7 @@ from testbed.spec.model import COLLECTIVE_KEYS, MOST_JOBS, JobSpec, WorkersSpec,
 from testbed.spec.network_checks import MTU_BYTES, Network
 from testbed.suggest import closest
 from testbed.training import GRADIENTS, OF_ANY_SIZE, buffer_elements, is_stored
+from testbed.transport import ParameterError, reduces
 from testbed.units import format_bytes, parse_mtu
 from testbed.wire.roce import MTUS
 
@@ -167,23 +170,25 @@ def _check_workload(job: _Job, workload: WorkloadSpec) -> None:
     workers = job.spec.workers
     _check_algorithm(job, workload, workers.count if workers is not None else 2)
     _check_size(job, workload)
+    _check_codec(job, workload)
     if workers is not None and not 0 <= workload.root < workers.count:
         last = workers.count - 1
         job.add(("workload", "root"), f"there is no rank {workload.root}: ranks are 0 to {last}")
         return
-    algorithm = workload.algorithm or algorithms_for(workload.collective)[0]
+    algorithm = workload.algorithm_name or algorithms_for(workload.collective)[0]
     if workload.root and workload.collective != "broadcast" and algorithm in ALGORITHMS.keys() - _WITH_ROOT:
         message = f"{workload.collective} by {algorithm} has no root: leave this out"
         job.add(("workload", "root"), message, at_key=True)
 
 
 def _check_algorithm(job: _Job, workload: WorkloadSpec, ranks: int) -> None:
-    name, path = workload.algorithm, ("workload", "algorithm")
+    name, path = workload.algorithm_name, ("workload", "algorithm")
     if name in (None, IN_NETWORK):  # the latter: see sum_checks
         return
+    root = workload.root if 0 <= workload.root < ranks else 0
     if is_reference(name):
         try:
-            generate(workload.collective, name, ranks, workload.root if 0 <= workload.root < ranks else 0)
+            generate(workload.collective, name, ranks, root, workload.algorithm_parameters)
         except TestbedError as error:
             job.add(path, error.message)
         except (Exception, SystemExit) as error:  # one's own generator may raise anything
@@ -198,6 +203,31 @@ def _check_algorithm(job: _Job, workload: WorkloadSpec, ranks: int) -> None:
     elif name not in serving:
         message = f"{name} does not do {workload.collective}, which has {listed(serving)}"
         job.add(path, message, serving[0])
+    elif workload.algorithm_parameters and not job.incomplete("workload.algorithm"):
+        try:
+            generate(workload.collective, name, ranks, root, workload.algorithm_parameters)
+        except UsageError as error:
+            job.add(path, f"{error.message}{f': {error.hint}' if error.hint else ''}")
+
+
+def _check_codec(job: _Job, workload: WorkloadSpec) -> None:
+    if workload.codec is None or job.incomplete("workload.codec"):
+        return
+    path, name = ("workload", "codec"), kind_of(workload.codec)[0]
+    try:
+        settle(workload.codec)
+    except CodecError as error:
+        job.add((*path, error.key) if error.key and isinstance(workload.codec, dict) else path, error.what)
+    if workload.dtype == "int32":
+        job.add(("workload", "dtype"), f"is int32, and codec {name} is of floats", "float32")
+    if workload.collective not in ELEMENTWISE:
+        message = f"{name} goes with {listed(ELEMENTWISE)}, whose result can be decoded: this is {workload.collective}"
+        job.add(path, message, at_key=True)
+    try:
+        if reduces(job.spec.transport):
+            job.add(path, f"does not go with transport: {job.spec.transport.kind}, which scales by itself", at_key=True)
+    except ParameterError:
+        pass  # which is told of the transport
 
 
 def _check_size(job: _Job, workload: WorkloadSpec) -> None:

@@ -168,15 +168,20 @@ class TransportSpec(Section):
         return dict(self.model_extra or {})
 
 
-COLLECTIVE_KEYS = ("collective", "algorithm", "size", "dtype", "gradients", "root", "compute")
+COLLECTIVE_KEYS = ("collective", "algorithm", "codec", "size", "dtype", "gradients", "root", "compute")
 
 
 class WorkloadSpec(Section):
-    """A collective, or with kind `command` one's own program, which has none of `COLLECTIVE_KEYS`."""
+    """A collective, or with kind `command` one's own program, which has none of `COLLECTIVE_KEYS`.
+
+    algorithm, codec: a name, or a mapping with `kind` and parameters (checked against their tables in
+    `testbed.collective` and `testbed.codec`).
+    """
 
     kind: Literal["collective", "command"] = "collective"
     collective: Literal["allreduce", "reduce-scatter", "all-gather", "broadcast", "all-to-all"] = "allreduce"
-    algorithm: str | None = None  # None: the collective's first
+    algorithm: str | dict[str, Any] | None = None  # None: the collective's first
+    codec: str | dict[str, Any] | None = None  # None: gradients move as they are
     size_bytes: Bytes | None = Field(default=None, alias="size")
     dtype: Literal["float32", "float16", "int32"] = "float32"
     gradients: str = "random"
@@ -185,6 +190,17 @@ class WorkloadSpec(Section):
     iterations: Whole = Field(default=20, ge=1)
     warmup: Whole = Field(default=3, ge=0)
     command: str | tuple[str, ...] | None = None
+
+    @property
+    def algorithm_name(self) -> str | None:
+        """What `algorithm` names."""
+        return str(self.algorithm.get("kind")) if isinstance(self.algorithm, dict) else self.algorithm
+
+    @property
+    def algorithm_parameters(self) -> dict[str, Any]:
+        """What `algorithm` is told besides."""
+        given = self.algorithm if isinstance(self.algorithm, dict) else {}
+        return {key: value for key, value in given.items() if key != "kind"}
 
     @property
     def numeric(self) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from testbed.codec import written
 from testbed.spec.model import COLLECTIVE_KEYS, Section, Spec, WorkloadSpec
 from testbed.units import format_bytes, format_duration, format_fine_duration, format_rate
 
@@ -22,6 +23,9 @@ def resolved_text(spec: Spec, transports: Mapping[str, Mapping[str, Any]] | None
     for name, transport in (transports or {}).items():
         holder = data["jobs"][name] if name else data
         holder["transport"] = dict(transport)
+    for name, job in spec.all_jobs.items():
+        if job.workload is not None and job.workload.codec is not None:
+            (data["jobs"][name] if name else data)["workload"]["codec"] = written(job.workload.codec)
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
 
 

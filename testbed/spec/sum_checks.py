@@ -34,7 +34,7 @@ def check_sums(net: Network) -> None:
         if name in summed:
             _check_workload(net.findings, path, job)
             _check_mtu(net, path, job)
-        elif job.workload is not None and job.workload.algorithm == IN_NETWORK:
+        elif job.workload is not None and job.workload.algorithm_name == IN_NETWORK:
             message = f"{IN_NETWORK} goes with transport: aggregation, and this is {job.transport.kind}"
             net.findings.add((*path, "workload", "algorithm"), message)
     if not summed:
@@ -58,8 +58,9 @@ def _check_workload(findings: Findings, path: tuple[Step, ...], job: JobSpec) ->
     if work.collective != "allreduce":
         message = f"is {work.collective}, and aggregation gives every rank the sum: it does allreduce alone"
         findings.add((*path, "workload", "collective"), message, "allreduce")
-    if work.algorithm in ALGORITHMS or is_reference(work.algorithm or ""):
-        message = f"{work.algorithm} exchanges messages, and with aggregation switches add up: leave this out"
+    name = work.algorithm_name or ""
+    if name in ALGORITHMS or is_reference(name):
+        message = f"{name} exchanges messages, and with aggregation switches add up: leave this out"
         findings.add((*path, "workload", "algorithm"), message, IN_NETWORK)
     if work.dtype == "int32" and loses(job.transport):
         message = "is int32, and means of words are rounded: only floats are for protocol: optical"

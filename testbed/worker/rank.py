@@ -246,9 +246,10 @@ class Rank(Generic[Happened]):
         counters = self._driver.counters()
         since = {name: counters[name] - before for name, before in self._reported.items() if name in counters}
         self._reported |= {name: counters[name] for name in since}
-        wrong, nmse = self._workload.check([self._inputs[rank] for rank in range(len(self._inputs))], self._buffer)
+        result = self._workload.result(self._number, self._buffer)
+        wrong, nmse = self._workload.check([self._inputs[rank] for rank in range(len(self._inputs))], result)
         if not self._iteration.skipped:
-            self._workload.apply(self._number, self._layers)
+            self._workload.apply(self._number, result)
         self._notice(
             "done",
             start_ns=self._start_ns,

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed import transport
+from testbed.codec.layers import CodedLayers
 from testbed.collective.program import Program, programs
 from testbed.collective.schedule import Schedule
 from testbed.errors import UsageError
 from testbed.plan.model import Aggregation, JobPlan, Plan
 from testbed.plan.network import endpoint_path
-from testbed.plan.predict import buffers, schedule_of
+from testbed.plan.predict import buffers, layers, schedule_of
 from testbed.run.channel import Channel
 from testbed.spec.model import WorkloadSpec
 from testbed.stress.tail_drop import with_tail_drops
@@ -53,16 +54,17 @@ class Shared:
     path: Path
     addresses: tuple[str, ...]
     schedule: Schedule | None  # None: the network sums up, or the workload is a command
-    layers: tuple[int, ...]  # elements; none: the workload is a command
+    layers: tuple[int, ...]  # elements, as they are coded; none: the workload is a command
+    coding: CodedLayers | None  # None: gradients move as they are
     programs: tuple[tuple[Program, ...], ...]  # by layer and rank; none where there is no schedule
     inputs: SharedInputs
     sources: tuple[GradientSource, ...]  # by rank
     blank: Numbers | None  # without numbers: the buffer of every rank
     sink: Numbers | None  # and where all that they receive lands
 
-    def buffer(self, rank: int) -> Numbers:
-        """What `rank` reduces in place, all layers end to end."""
-        return np.empty_like(self.inputs[rank]) if self.blank is None else self.blank
+    def buffer(self) -> Numbers:
+        """What a rank reduces in place, all layers end to end."""
+        return np.empty(sum(self.layers), self.inputs.dtype) if self.blank is None else self.blank
 
 
 def share(plan: Plan, job: JobPlan, run: str, clock: ModelClock) -> Shared:
@@ -71,10 +73,12 @@ def share(plan: Plan, job: JobPlan, run: str, clock: ModelClock) -> Shared:
     if workload is None:
         raise UsageError("the plan has no workload")
     ranks = len(job.placement)
-    layers = tuple(elements for elements, _ in buffers(workload)) if workload.kind == "collective" else ()
+    plain, wire = (layers(workload), buffers(workload)) if workload.kind == "collective" else ([], [])
+    elements, coded = (tuple(each for each, _ in found) for found in (plain, wire))
+    codec = workload.codec if workload.numeric else None
     schedule = schedule_of(job.spec)
-    parts = tuple(programs(schedule, elements) for elements in layers) if schedule else ()
-    blank = None if workload.numeric else np.zeros(sum(layers), workload.dtype)
+    parts = tuple(programs(schedule, each) for each in coded) if schedule else ()
+    blank = None if workload.numeric else np.zeros(sum(coded), workload.dtype)
     longest = max((part.longest_receive for each in parts for part in each), default=0)
     return Shared(
         plan=plan,
@@ -84,10 +88,11 @@ def share(plan: Plan, job: JobPlan, run: str, clock: ModelClock) -> Shared:
         path=endpoint_path(plan, job),
         addresses=tuple(plan.addresses[host].ip for host in job.placement),
         schedule=schedule,
-        layers=layers,
+        layers=coded,
+        coding=None if codec is None else CodedLayers(codec, elements, job.seed),
         programs=parts,
-        inputs=SharedInputs(ranks, sum(layers) if workload.numeric else 0, workload.dtype),
-        sources=tuple(_source(job, workload, rank) for rank in range(ranks)) if layers else (),
+        inputs=SharedInputs(ranks, sum(elements) if workload.numeric else 0, workload.dtype),
+        sources=tuple(_source(job, workload, rank) for rank in range(ranks)) if coded else (),
         blank=blank,
         sink=None if blank is None else np.zeros(longest, workload.dtype),
     )
@@ -173,15 +178,18 @@ class Sockets:
     ) -> Rank[Happened]:
         shared, rank, job = self.shared, self.rank, self.shared.job
         assert job.spec.workload
+        source = shared.sources[rank]
         return Rank(
             rank,
             channel=channel,
             driver=driver,
             prober=self.prober,
-            buffer=shared.buffer(rank),
+            buffer=shared.buffer(),
             layers=shared.layers,
             begin=begin,
-            workload=Workload(shared.plan.spec.faults, job, job.spec.workload, shared.sources[rank], steps, rank),
+            workload=Workload(
+                shared.plan.spec.faults, job, job.spec.workload, source, steps, rank, coding=shared.coding
+            ),
             inputs=shared.inputs,
             clock=shared.clock,
             loop=loop,

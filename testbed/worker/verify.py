@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.codec.block_exponent import LEAST_EXPONENT, Quantiser, exponents
-from testbed.collective.reference import Expected, expected
+from testbed.collective.reference import ELEMENTWISE, Expected, expected
 
 _ELEMENTS_AT_A_TIME = 1 << 18
-_ELEMENTWISE = ("allreduce", "broadcast")  # element i of the result depends on elements i of the inputs alone
-_ALIKE = (*_ELEMENTWISE, "all-gather")  # all ranks must have the same
+_ALIKE = (*ELEMENTWISE, "all-gather")  # all ranks must have the same
 Results = Mapping[int, npt.NDArray[Any]]  # by rank
 Checked = Mapping[int, tuple[int | None, float | None]]  # by rank: wrong elements, normalised mean square error
 _Verified = dict[int, tuple[int, float]]
@@ -26,18 +25,29 @@ def verify(
     return verify_all(collective, inputs, {rank: result}, root)[rank]
 
 
-def verify_all(collective: str, inputs: Sequence[npt.NDArray[Any]], results: Results, root: int) -> _Verified:
-    """As `verify`, of several ranks; what they must have alike is worked out once."""
+def verify_all(
+    collective: str,
+    inputs: Sequence[npt.NDArray[Any]],
+    results: Results,
+    root: int,
+    slack: npt.NDArray[np.float64] | None = None,
+) -> _Verified:
+    """As `verify`, of several ranks; what they must have alike is worked out once.
+
+    slack: by how much more than sums do elements may be off (with collectives that are elementwise).
+    """
     if collective not in _ALIKE and len(results) > 1:
         return {rank: verify(collective, inputs, result, rank, root) for rank, result in results.items()}
     size = len(inputs[0])
-    step = _ELEMENTS_AT_A_TIME if collective in _ELEMENTWISE else size
+    step = _ELEMENTS_AT_A_TIME if collective in ELEMENTWISE else size
     pieces = (slice(first, first + step) for first in range(0, size, step))
     some_rank = next(iter(results))
-    return _compare(
-        ((piece, expected(collective, [values[piece] for values in inputs], some_rank, root)) for piece in pieces),
-        results,
-    )
+
+    def exact(piece: slice) -> Expected:
+        found = expected(collective, [values[piece] for values in inputs], some_rank, root)
+        return found if slack is None else replace(found, tolerance=found.tolerance + slack[piece])
+
+    return _compare(((piece, exact(piece)) for piece in pieces), results)
 
 
 def verify_sums(inputs: Sequence[npt.NDArray[Any]], results: Results, layers: Sequence[int], chunk: int) -> _Verified:

@@ -1,11 +1,13 @@
 """What a rank does around its collectives: its inputs, the time it computes, and the check of what came out."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from testbed.codec.layers import CodedLayers
 from testbed.plan.model import JobPlan
 from testbed.plan.predict import buffers
 from testbed.spec.model import FaultSpec, WorkloadSpec
@@ -31,6 +33,8 @@ class Workload:
         source: GradientSource,
         steps: int,
         rank: int,
+        *,
+        coding: CodedLayers | None = None,
     ) -> None:
         self._faults = faults
         self._job = job
@@ -38,19 +42,34 @@ class Workload:
         self._source = source
         self._steps = steps
         self._rank = rank
+        self._coding = coding
+        self._edges = [0]  # between the layers of the last input
 
     def fill(self, iteration: int, values: Numbers, buffer: Numbers) -> None:
-        """Compute this rank's input, all layers end to end, into `values`, and copy it to `buffer`, to be reduced.
+        """Compute this rank's input, all layers end to end, into `values`, and code it into `buffer`, to be reduced.
 
         Takes the real time it takes; without numbers nothing is done.
         """
         if self._workload.numeric:
-            np.concatenate(self._source.layers(iteration), out=values)
-            buffer[:] = values
+            layers = self._source.layers(iteration)
+            self._edges = np.cumsum([0, *map(len, layers)]).tolist()
+            np.concatenate(layers, out=values)
+            if self._coding is None:
+                buffer[:] = values
+            else:
+                self._coding.encode(values, iteration, buffer)
 
-    def apply(self, iteration: int, layers: list[Numbers]) -> None:
+    def result(self, iteration: int, buffer: Numbers) -> Numbers:
+        """What `buffer` has come to, all layers end to end: itself, or what it was decoded to."""
+        if self._coding is None:
+            return buffer
+        decoded = np.empty(self._coding.elements, buffer.dtype)
+        self._coding.decode(buffer, iteration, decoded)
+        return decoded
+
+    def apply(self, iteration: int, result: Numbers) -> None:
         """Learn from the result of an iteration."""
-        self._source.apply(iteration, layers)
+        self._source.apply(iteration, [result[first:last] for first, last in pairwise(self._edges)])
 
     def compute_ns(self, iteration: int) -> int:
         """How long this rank computes, or stalls, between the release and the beginning of its collective."""
@@ -68,7 +87,7 @@ class Workload:
 
     def check(self, inputs: Sequence[Numbers], result: Numbers) -> tuple[int | None, float | None]:
         """How many elements of the result are wrong, and its normalised mean square error; as `check_all`."""
-        return check_all(self._job, self._workload, inputs, {self._rank: result})[self._rank]
+        return check_all(self._job, self._workload, inputs, {self._rank: result}, self._coding)[self._rank]
 
     def digest(self) -> str:
         """A hash of what was learnt, the same on all ranks; empty where nothing is."""
@@ -90,18 +109,27 @@ class Workload:
         )
 
 
-def check_all(job: JobPlan, workload: WorkloadSpec, inputs: Sequence[Numbers], results: Results) -> Checked:
+def check_all(
+    job: JobPlan,
+    workload: WorkloadSpec,
+    inputs: Sequence[Numbers],
+    results: Results,
+    coding: CodedLayers | None = None,
+) -> Checked:
     """Of each rank's result how many elements are wrong, and its normalised mean square error.
 
     Of a lossy transport none counts as wrong. Without numbers there is neither.
     """
     if not workload.numeric:
         return dict.fromkeys(results, (None, None))
+    lossy = loses(job.spec.transport)
     if job.aggregation is None:
-        checked = verify_all(workload.collective, inputs, results, workload.root)
+        moved = [inputs[workload.root]] if workload.collective == "broadcast" else inputs
+        slack = None if coding is None or lossy else coding.error_bound(moved)
+        checked = verify_all(workload.collective, inputs, results, workload.root, slack)
     else:
         layers = [elements for elements, _ in buffers(workload)]
         checked = verify_sums(inputs, results, layers, job.aggregation.values)
-    if not loses(job.spec.transport):
+    if not lossy:
         return checked
     return {rank: (0, nmse) for rank, (_, nmse) in checked.items()}

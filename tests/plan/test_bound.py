@@ -68,6 +68,18 @@ def test_parameter_server_waits_for_its_port_twice() -> None:
     )
 
 
+@pytest.mark.parametrize("incast", [1, 2, 3, 7])
+@pytest.mark.parametrize("fidelity", ["packet", "message"])
+def test_a_round_of_transpose_allreduce_waits_for_its_port(incast: int, fidelity: str) -> None:
+    """2 ceil((n - 1) / I) rounds: in each a port carries I shards, one after another, and then the next begins."""
+    ranks, chunk, rounds = 8, 16 * 1024, [incast] * (7 // incast) + ([7 % incast] if 7 % incast else [])
+    latency = message_ns(chunk) - port_ns(1, chunk)
+    work = {"algorithm": {"kind": "tar", "incast": incast}, "size": f"{ranks * chunk}B", "gradients": "none"}
+    spec = star(ranks, transport={"kind": "roce", "mtu": 1024}, workload=work)
+    made = planned(**{**spec, "engine": "simulation", "fidelity": fidelity})
+    assert made.prediction.bound_ns == 2 * sum(port_ns(shards, chunk) + latency for shards in rounds)
+
+
 def test_all_to_all_is_bound_by_the_ports() -> None:
     ranks, chunk = 8, 8 * 1024
     bound = predicted(ranks, ranks * chunk, "pairwise", "all-to-all").bound_ns
@@ -121,7 +133,18 @@ def test_gradients_of_a_model_cross_layer_by_layer() -> None:
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(2, 9),
-    st.sampled_from(["ring", "halving-doubling", "recursive-doubling", "binomial", "parameter-server"]),
+    st.sampled_from(
+        [
+            "ring",
+            "halving-doubling",
+            "recursive-doubling",
+            "binomial",
+            "parameter-server",
+            "double-tree",
+            "tar",
+            "tar-2d",
+        ]
+    ),
     st.integers(1, 40_000),
 )
 def test_no_bound_is_under_what_any_rank_must_receive_or_over_doing_all_in_turn(
@@ -195,7 +218,19 @@ def carried_out_ns(plan: Plan, elements: int, order: random.Random) -> float:
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(2, 6),
-    st.sampled_from(["ring", "halving-doubling", "binomial", "parameter-server", "pairwise"]),
+    st.sampled_from(
+        [
+            "ring",
+            "halving-doubling",
+            "binomial",
+            "parameter-server",
+            "pairwise",
+            "double-tree",
+            "tar-2d",
+            "tar",
+            "at once",
+        ]
+    ),
     st.integers(1, 6_000),
     st.sampled_from(["1Gbps", "300Mbps", "4Gbps"]),
     st.sampled_from(["1Gbps", "100Mbps", "10Gbps"]),
@@ -211,7 +246,7 @@ def test_no_ideal_transport_is_faster(
         transport={"kind": "roce", "mtu": 1024},
         workload={
             "collective": "all-to-all" if algorithm == "pairwise" else "allreduce",
-            "algorithm": algorithm,
+            "algorithm": {"kind": "tar", "incast": ranks - 1} if algorithm == "at once" else algorithm,
             "size": f"{4 * elements}B",
         },
     )

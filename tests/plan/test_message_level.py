@@ -12,9 +12,14 @@ LINKS = [{"rate": "10Gbps", "delay": "2us"}, {"select": "host", "rate": "5Gbps",
 
 @pytest.mark.parametrize("network", [{"kind": "star", "hosts": 8}, {"kind": "fat-tree", "k": 4}], ids=str)
 @pytest.mark.parametrize(
-    "algorithm", ["ring", "halving-doubling", "recursive-doubling", "binomial", "parameter-server"]
+    "algorithm",
+    [
+        *["ring", "halving-doubling", "recursive-doubling", "binomial", "parameter-server", "double-tree", "tar"],
+        {"kind": "tar", "incast": 3},
+        {"kind": "tar-2d", "groups": 7},
+    ],
 )
-def test_round_trip_and_bound(network: dict[str, Any], algorithm: str) -> None:
+def test_round_trip_and_bound(network: dict[str, Any], algorithm: Any) -> None:
     keys: dict[str, Any] = {
         "engine": "simulation",
         "topology": network,

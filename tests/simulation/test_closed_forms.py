@@ -61,6 +61,45 @@ def test_broadcast(tmp_path: Path, hosts: int, steps: int) -> None:
     assert took(tmp_path / "run", hosts, **workload) == {steps * message_ns(CHUNK)}
 
 
+@pytest.mark.parametrize("incast", [1, 2, 3, 7])
+def test_transpose_allreduce(tmp_path: Path, incast: int) -> None:
+    """2 ceil((n - 1) / I) rounds, in each of which a port carries I shards, or what is left (OptiReduce, NSDI 2025)."""
+    hosts, rounds = 8, [incast] * (7 // incast) + ([7 % incast] if 7 % incast else [])
+    workload = {"algorithm": {"kind": "tar", "incast": incast}, "size": f"{hosts * CHUNK * MTU_BYTES}B"}
+    assert took(tmp_path / "run", hosts, **workload) == {2 * sum(message_ns(shards * CHUNK) for shards in rounds)}
+
+
+@pytest.mark.parametrize(("groups", "rounds"), [(1, 14), (2, 7), (4, 5), (8, 7)])
+def test_transpose_allreduce_in_two_dimensions(tmp_path: Path, groups: int, rounds: int) -> None:
+    """2 (n / G - 1) + G - 1 rounds of a group's shard each."""
+    hosts, shard = 8, CHUNK * groups
+    workload = {"algorithm": {"kind": "tar-2d", "groups": groups}, "size": f"{hosts * CHUNK * MTU_BYTES}B"}
+    assert took(tmp_path / "run", hosts, **workload) == {rounds * message_ns(shard)}
+
+
+def test_a_double_tree_of_two_is_half_of_the_buffer_each_way_twice(tmp_path: Path) -> None:
+    """Each rank is the root of one tree: chunk by chunk halves go up side by side, and sums down as they come."""
+    workload = {"algorithm": {"kind": "double-tree", "chunks": 4}, "size": f"{2 * 4 * CHUNK * MTU_BYTES}B"}
+    # What goes down waits for the one port in turn with what goes up: eight chunks, the last of which is down.
+    assert took(tmp_path / "run", 2, **workload) == {message_ns(8 * CHUNK)}
+
+
+@pytest.mark.parametrize(("hosts", "height"), [(2, 1), (4, 2), (8, 3)])
+def test_a_small_double_tree_is_as_deep_as_its_trees(tmp_path: Path, hosts: int, height: int) -> None:
+    """2 ⌈lg n⌉ messages one after another, some of which meet another at a port: of both children, or trees."""
+    workload = {"algorithm": {"kind": "double-tree", "chunks": 1}, "size": f"{2 * MTU_BYTES}B"}
+    (cct_ns,) = took(tmp_path / "run", hosts, **workload)
+    assert 2 * height * message_ns(1) <= cct_ns <= 2 * height * (message_ns(1) + 2 * PACKET_NS)
+
+
+def test_a_large_double_tree_is_two_buffers_through_a_port(tmp_path: Path) -> None:
+    """2 S β, and a quarter more while a port has what it must send later; a binomial tree takes 2 lg n S β."""
+    hosts, packets = 8, 2048
+    workload = {"algorithm": {"kind": "double-tree", "chunks": 64}, "size": f"{packets * MTU_BYTES}B"}
+    (cct_ns,) = took(tmp_path / "run", hosts, **workload)
+    assert 2 * packets * PACKET_NS < cct_ns < 1.3 * 2 * packets * PACKET_NS
+
+
 def test_a_slower_link_on_the_way(tmp_path: Path) -> None:
     """Over a dumbbell whose middle is four times slower, packets queue before it and leave it back to back."""
     links = [

@@ -22,7 +22,8 @@ _AT_ONCE = 1 << 19  # operations, about
 class Messages:
     """The messages of one iteration: columns by message, and by operation what waits for it.
 
-    meeting: which messages come to one place of one rank in one step (one number each), where a schedule has such.
+    meeting: which messages come to one place of one rank in one step (one number each), where a schedule has such; with
+    a barrier, to one rank in one step.
     waits: for how many operations each waits. `freed[first[i]:first[i + 1]]` are those that wait for operation i.
     """
 
@@ -64,16 +65,16 @@ def messages(schedule: Schedule, elements: int, itemsize: int) -> Messages:
         destination=rows["destination"].astype(np.int64),
         size_bytes=size,
         step=rows["step"].astype(np.int64),
-        meeting=_meeting(rows) if schedule.incast else None,
+        meeting=_meeting(rows, whole=schedule.barrier) if schedule.incast else None,
         waits=np.bincount(waiting, minlength=2 * count),
         first=np.concatenate(([0], np.cumsum(np.bincount(awaited, minlength=2 * count)))),
         freed=waiting[np.argsort(awaited, kind="stable")],
     )
 
 
-def _meeting(rows: Transfers) -> Ints:
-    """By transfer, a number for its destination, step and place."""
-    places = np.stack([rows[name] for name in ("destination", "step", "at", "count")])
+def _meeting(rows: Transfers, *, whole: bool) -> Ints:
+    """By transfer, a number for its destination and step, and unless `whole` its place."""
+    places = np.stack([rows[name] for name in ("destination", "step", *(() if whole else ("at", "count")))])
     return np.asarray(np.unique(places, axis=1, return_inverse=True)[1], np.int64).reshape(-1)
 
 

@@ -38,6 +38,8 @@ def both(folder: Path, **keys: Any) -> tuple[int, int]:
         ("allreduce", "ring", 0.01),
         ("allreduce", "halving-doubling", 0.01),
         ("allreduce", "recursive-doubling", 0.01),
+        ("allreduce", "tar", 0.01),
+        ("allreduce", "tar-2d", 0.01),
         ("broadcast", "binomial", 0.03),
         ("all-to-all", "pairwise", 0.03),
     ],

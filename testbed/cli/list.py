@@ -74,9 +74,15 @@ def _algorithms() -> Entries:
 
 def _transports() -> Entries:
     from testbed.transport import TRANSPORTS
+    from testbed.transport.state import state_bytes
 
     return [
-        {"name": name, "summary": one.summary, "parameters": [p.as_json() for p in one.parameters]}
+        {
+            "name": name,
+            "summary": one.summary,
+            "parameters": [p.as_json() for p in one.parameters],
+            "state_bytes": state_bytes(name, {p.name: p.default for p in one.parameters}),
+        }
         for name, one in TRANSPORTS.items()
     ]
 

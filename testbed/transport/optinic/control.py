@@ -45,14 +45,16 @@ class Control:
             self._waiting[self._number] = _Message(self._number, payload, now)
             self._number = self._number + 1 & 0xFFFFFF
 
+    def heard(self) -> None:
+        """Something of the peer came, here or to the other queue pair."""
+        self._gone = False
+
     def acknowledged(self, number: int) -> None:
         self._waiting.pop(number, None)
-        self._gone = False
 
     def came(self, number: int) -> None:
         """A message of the peer came."""
         self._owed.append(number)
-        self._gone = False
 
     def due(self, now: int, budget_packets: int) -> list[tuple[bytes, Buffer]]:
         """(header, payload) of what is to leave now."""

@@ -160,6 +160,8 @@ class OptinicEndpoint:
                 problem = "bad_header"
             if problem:
                 self.counters.refuse(problem, 1)
+            else:
+                queue_pair.control.heard()
         self._tell()
 
     def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]:

@@ -22,6 +22,7 @@ def test_the_right_spec_is_right(tmp_path: Path) -> None:
     assert mistakes(tmp_path, RIGHT) == ()
 
 
+_CONSTANT = "{kind: constant, from: h9, to: h12, rate: 100Mbps}"
 CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is told), key, in the message, suggestion
     ("unknown key", "engine:", "§engin:", "engin", "unknown key", "engine"),
     ("unknown nested key", "queue: 256KiB", "§queu: 256KiB", "links.all.queu", "unknown key", "queue"),
@@ -400,6 +401,160 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
         "",
     ),
     ("not built yet: workload", "kind: collective", "kind: §training", "workload.kind", "not supported yet", ""),
+    ("flows without sizes", _CONSTANT, "§{kind: flows, load: 30%}", "traffic.0.sizes", "is missing: flows", ""),
+    ("flows without a load", _CONSTANT, "§{kind: flows, sizes: 1KiB}", "traffic.0", "needs one of load, every", ""),
+    (
+        "flows at a load and a time",
+        _CONSTANT,
+        "{kind: flows, sizes: hadoop, load: 30%, §every: 1ms}",
+        "traffic.0.every",
+        "not both",
+        "",
+    ),
+    (
+        "unknown sizes",
+        _CONSTANT,
+        "{kind: flows, sizes: §web-serch, load: 30%}",
+        "traffic.0.sizes",
+        "'web-serch' is neither one of web-search, data-mining, hadoop, ali-storage nor a file",
+        "web-search",
+    ),
+    (
+        "no file of sizes",
+        _CONSTANT,
+        "{kind: flows, sizes: §mine.txt, load: 30%}",
+        "traffic.0.sizes",
+        "there is no file 'mine.txt' beside the spec",
+        "",
+    ),
+    (
+        "flows of no size",
+        _CONSTANT,
+        "{kind: flows, sizes: 1KiB, scale: §0, load: 30%}",
+        "traffic.0.scale",
+        "must be more than 0",
+        "",
+    ),
+    (
+        "flows to themselves",
+        _CONSTANT,
+        "{kind: flows, sizes: 1KiB, load: 30%, from: h3, to: §h3}",
+        "traffic.0.to",
+        "there is no other",
+        "",
+    ),
+    (
+        "flows over links that are not there",
+        _CONSTANT,
+        "{kind: flows, sizes: 1KiB, load: 30%, of: §c99}",
+        "traffic.0.of",
+        "no node is called 'c99'",
+        "",
+    ),
+    (
+        "flows in packets",
+        _CONSTANT,
+        "{kind: flows, sizes: 1KiB, load: 1%, §packet: 1KiB}",
+        "traffic.0.packet",
+        "not go",
+        "",
+    ),
+    (
+        "a distribution without its ratio",
+        "{kind: stall, worker: 0, probability: 1%, factor: 20, of: step}",
+        "§{kind: stall, worker: 0, probability: 1%, factor: 20, of: step, distribution: pareto}",
+        "faults.0.tail_ratio",
+        "is missing: p99 / p50",
+        "",
+    ),
+    (
+        "a ratio without its distribution",
+        "{kind: stall, worker: 0, probability: 1%, factor: 20, of: step}",
+        "§{kind: stall, worker: 0, probability: 1%, factor: 20, of: step, tail_ratio: 3}",
+        "faults.0.distribution",
+        "is missing: tail_ratio is that of a lognormal or a pareto",
+        "lognormal",
+    ),
+    (
+        "a ratio of one",
+        "factor: 20, of: step}",
+        "factor: 20, distribution: pareto, tail_ratio: §1}",
+        "faults.0.tail_ratio",
+        "must be more than 1",
+        "",
+    ),
+    (
+        "a window that never ends",
+        "kind: link-down, select: c0-a0_0, at: 5ms, for: 1ms",
+        "kind: link-set, select: c0-a0_0, at: 5ms, for: 1ms, every: §1ms, loss: 40%",
+        "faults.1.every",
+        "is 1ms, and it lasts 1ms each time",
+        "",
+    ),
+    (
+        "links that go down again and again",
+        "kind: link-down, select: c0-a0_0, at: 5ms, for: 1ms",
+        "kind: link-down, select: c0-a0_0, at: 5ms, for: 1ms, §every: 2ms",
+        "faults.1.every",
+        "does not go with link-down",
+        "",
+    ),
+    (
+        "environment of no ratio",
+        "engine:",
+        "§environment: {by: stalls}\nengine:",
+        "environment.tail_ratio",
+        "missing",
+        "",
+    ),
+    (
+        "environment of less than nothing",
+        "engine:",
+        "environment: {tail_ratio: §0.5}\nengine:",
+        "environment.tail_ratio",
+        "must be from 1",
+        "",
+    ),
+    (
+        "unknown mechanism",
+        "engine:",
+        "environment: {tail_ratio: 3, by: §stall}\nengine:",
+        "environment.by",
+        "'stall' is not one of congestion, stalls, slow-host",
+        "stalls",
+    ),
+    (
+        "a host that is always slow",
+        "engine:",
+        "environment: {tail_ratio: 3, by: slow-host, events: §1}\nengine:",
+        "environment.events",
+        "the share of iterations that are slow",
+        "",
+    ),
+    (
+        "unknown baseline",
+        "engine:",
+        "environment: {tail_ratio: 3, baseline: {algorithm: §rng}}\nengine:",
+        "environment.baseline.algorithm",
+        "rng is no algorithm for allreduce",
+        "ring",
+    ),
+    (
+        "a baseline's wrong transport",
+        "engine:",
+        "environment: {tail_ratio: 3, baseline: {transport: {kind: §tpc}}}\nengine:",
+        "environment.baseline.transport.kind",
+        "no transport is called 'tpc'",
+        "tcp",
+    ),
+    (
+        "what was reached with nothing",
+        "engine:",
+        "environment: {tail_ratio: 3, §reached: 3.01}\nengine:",
+        "environment.reached",
+        "leave this out",
+        "",
+    ),
     (
         "a program of switches that have none",
         "kind: link-down, select: c0-a0_0, at: 5ms, for: 1ms",
@@ -455,3 +610,18 @@ def test_an_mtu_of_roce_may_have_its_unit(tmp_path: Path) -> None:
     assert mistakes(tmp_path, edited("mtu: 1024", "mtu: 1KiB")) == ()
     (found,) = mistakes(tmp_path, edited("mtu: 1024", "mtu: 4096B"))
     assert "does not fit the link" in found.message
+
+
+def test_tails_are_of_messages_that_endpoints_send(tmp_path: Path) -> None:
+    """The kernel sends those of tcp, to which the sweep goes."""
+    stall = "{kind: stall, worker: 0, probability: 1%, factor: 20, of: step}"
+    found = mistakes(tmp_path, edited(stall, "{kind: tail-drop, worker: 0, share: 5%}"))
+    assert [(error.key, error.message) for error in found] == [
+        (
+            "transport.kind",
+            "with transport.kind=tcp, links.lossy.loss=0%, faults.0.kind tail-drop is of messages that endpoints send, "
+            "and tcp sends none in emulation, where the kernel does",
+        )
+    ]
+    nothing = edited(stall, "{kind: tail-drop, worker: 0, share: 0%}").replace("[roce, tcp]", "[roce]")
+    assert [error.key for error in mistakes(tmp_path, nothing.partition("expect:")[0])] == ["faults.0.share"]

@@ -147,12 +147,13 @@ def _programs() -> Entries:
 
 
 def _codecs() -> Entries:
-    from testbed.codec import CODECS
+    from testbed.codec import CODECS, NONE
 
-    return [
+    coded = [
         {"name": name, "summary": one.summary, "parameters": [p.as_json() for p in one.parameters]}
         for name, one in CODECS.items()
     ]
+    return [{"name": NONE, "summary": "gradients move as they are", "parameters": []}, *coded]
 
 
 REGISTRIES: Mapping[str, Callable[[], Entries]] = {

@@ -19,6 +19,7 @@ from testbed.suggest import did_you_mean
 from testbed.transport.parameters import Parameter, Value, Values, problems
 
 Numbers = npt.NDArray[Any]
+NONE = "none"  # gradients move as they are: no codec
 Given = str | Mapping[str, Any]  # as the spec has it: a name, or a mapping with `kind` and parameters
 
 

@@ -81,11 +81,10 @@ ALGORITHMS = {
         (
             Parameter(
                 "incast",
-                "senders that a receiver takes at a time: 2 ceil((n-1) / incast) rounds",
+                "senders that a receiver takes at a time: 2 ceil((n-1) / incast) rounds; 0: all",
                 1,
                 "senders",
                 "OptiReduce, NSDI 2025; recalled",
-                least=1,
             ),
         ),
     ),

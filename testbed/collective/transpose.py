@@ -21,9 +21,11 @@ Ranks = npt.NDArray[np.int64]
 
 
 def generate(collective: str, ranks: int, root: int, *, incast: int = 1) -> Schedule:
-    """Of an allreduce, or one of its halves; raises UsageError for an `incast` beyond what there is."""
-    if not 1 <= incast <= max(1, ranks - 1):
-        raise UsageError(f"incast {incast}: a receiver has 1 to {max(1, ranks - 1)} senders")
+    """Of an allreduce, or one of its halves; `incast` 0: all. Raises UsageError for one beyond what there is."""
+    most = max(1, ranks - 1)
+    incast = incast or most
+    if incast > most:
+        raise UsageError(f"incast {incast}: a receiver has 1 to {most} senders, or 0: all")
     one_group = np.arange(ranks)[np.newaxis]
     phases = {
         "allreduce": (REDUCE, COPY),

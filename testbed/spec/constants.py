@@ -6,7 +6,7 @@ other kinds know are left out: `-S transport.kind=tcp` leaves RoCE's MTU behind.
 
 from collections.abc import Collection, Mapping
 
-from testbed.codec import CODECS, Codec
+from testbed.codec import CODECS, NONE, Codec
 from testbed.collective import ALGORITHMS, IN_NETWORK
 from testbed.plugins import PluginError, is_reference, load
 from testbed.spec.document import Node, Step
@@ -81,7 +81,7 @@ def _fit_algorithm(findings: Findings, path: Names) -> None:
 
 
 def _fit_codec(findings: Findings, path: Names) -> None:
-    codecs = dict(_CODECS)
+    codecs = {NONE: {}, **_CODECS}
     nodes, _ = findings.root.find(path)
     where = (*path, "kind") if isinstance(nodes[-1].value, dict) else path
     own = _own(findings, where)

@@ -211,13 +211,14 @@ def _check_algorithm(job: _Job, workload: WorkloadSpec, ranks: int) -> None:
 
 
 def _check_codec(job: _Job, workload: WorkloadSpec) -> None:
-    if workload.codec is None or job.incomplete("workload.codec"):
+    codec, path = workload.coded_by, ("workload", "codec")
+    if codec is None or job.incomplete("workload.codec"):
         return
-    path, name = ("workload", "codec"), kind_of(workload.codec)[0]
+    name = kind_of(codec)[0]
     try:
-        settle(workload.codec)
+        settle(codec)
     except CodecError as error:
-        job.add((*path, error.key) if error.key and isinstance(workload.codec, dict) else path, error.what)
+        job.add((*path, error.key) if error.key and isinstance(codec, dict) else path, error.what)
     if workload.dtype == "int32":
         job.add(("workload", "dtype"), f"is int32, and codec {name} is of floats", "float32")
     if workload.collective not in ELEMENTWISE:

@@ -181,7 +181,7 @@ class WorkloadSpec(Section):
     kind: Literal["collective", "command"] = "collective"
     collective: Literal["allreduce", "reduce-scatter", "all-gather", "broadcast", "all-to-all"] = "allreduce"
     algorithm: str | dict[str, Any] | None = None  # None: the collective's first
-    codec: str | dict[str, Any] | None = None  # None: gradients move as they are
+    codec: str | dict[str, Any] = "none"
     size_bytes: Bytes | None = Field(default=None, alias="size")
     dtype: Literal["float32", "float16", "int32"] = "float32"
     gradients: str = "random"
@@ -201,6 +201,12 @@ class WorkloadSpec(Section):
         """What `algorithm` is told besides."""
         given = self.algorithm if isinstance(self.algorithm, dict) else {}
         return {key: value for key, value in given.items() if key != "kind"}
+
+    @property
+    def coded_by(self) -> str | dict[str, Any] | None:
+        """`codec`, unless gradients move as they are."""
+        name = self.codec.get("kind") if isinstance(self.codec, dict) else self.codec
+        return None if name == "none" else self.codec
 
     @property
     def numeric(self) -> bool:

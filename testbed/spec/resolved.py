@@ -24,8 +24,8 @@ def resolved_text(spec: Spec, transports: Mapping[str, Mapping[str, Any]] | None
         holder = data["jobs"][name] if name else data
         holder["transport"] = dict(transport)
     for name, job in spec.all_jobs.items():
-        if job.workload is not None and job.workload.codec is not None:
-            (data["jobs"][name] if name else data)["workload"]["codec"] = written(job.workload.codec)
+        if job.workload is not None and (codec := job.workload.coded_by) is not None:
+            (data["jobs"][name] if name else data)["workload"]["codec"] = written(codec)
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
 
 

@@ -7,7 +7,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from testbed import units
-from testbed.codec import CODECS
+from testbed.codec import CODECS, NONE
 from testbed.collective import ALGORITHMS, IN_NETWORK
 from testbed.spec.model import Spec
 from testbed.spec.unbuilt import UNBUILT_VALUES
@@ -29,7 +29,7 @@ def json_schema() -> dict[str, Any]:
     parts["TopologySpec"]["properties"]["kind"] = _one_of(TOPOLOGIES)
     parts["TransportSpec"]["properties"]["kind"] = _one_of(TRANSPORTS)
     parts["TransportSpec"]["properties"]["congestion"]["anyOf"][0] = {"enum": list(CONGESTIONS)}
-    for key, names in (("algorithm", (*ALGORITHMS, IN_NETWORK)), ("codec", CODECS)):
+    for key, names in (("algorithm", (*ALGORITHMS, IN_NETWORK)), ("codec", (NONE, *CODECS))):
         parts["WorkloadSpec"]["properties"][key]["anyOf"][0] = _one_of(names)
     for key, words in UNBUILT_VALUES.items():
         section, _, name = key.rpartition(".")

@@ -75,7 +75,7 @@ def share(plan: Plan, job: JobPlan, run: str, clock: ModelClock) -> Shared:
     ranks = len(job.placement)
     plain, wire = (layers(workload), buffers(workload)) if workload.kind == "collective" else ([], [])
     elements, coded = (tuple(each for each, _ in found) for found in (plain, wire))
-    codec = workload.codec if workload.numeric else None
+    codec = workload.coded_by if workload.numeric else None
     schedule = schedule_of(job.spec)
     parts = tuple(programs(schedule, each) for each in coded) if schedule else ()
     blank = None if workload.numeric else np.zeros(sum(coded), workload.dtype)

@@ -35,7 +35,7 @@ CASES = [  # a piece of TEXT, what it becomes (§: where the mistake is told), k
     ("kind: tar,", "kind: §tarr,", "workload.algorithm.kind", "no algorithm", "tar"),
     ("algorithm: {kind: tar, incast: 3}", "§algorithm: {incast: 3}", "workload.algorithm.kind", "is missing", ""),
     ("incast: 3", "§insact: 3", "workload.algorithm.insact", "not a parameter of tar", "incast"),
-    ("incast: 3", "incast: §0", "workload.algorithm.incast", "out of range", ""),
+    ("incast: 3", "incast: §-1", "workload.algorithm.incast", "out of range", ""),
     ("incast: 3", "incast: §many", "workload.algorithm.incast", "not a whole number", ""),
     ("incast: 3", "§groups: 3", "workload.algorithm.groups", "it is one of tar-2d", ""),
     ("{kind: tar, incast: 3}", "§{kind: tar, incast: 8}", "workload.algorithm", "1 to 7 senders", ""),
@@ -87,7 +87,11 @@ def test_parameters_can_be_set_and_are_left_behind_with_their_kind(tmp_path: Pat
     assert read_spec_of(tmp_path, TEXT, "workload.algorithm=tar-2d").algorithm_name == "tar-2d"
     assert read_spec_of(tmp_path, TEXT, "workload.algorithm.kind=tar-2d").algorithm == {"kind": "tar-2d"}
     assert read_spec_of(tmp_path, TEXT, "workload.algorithm=ring").algorithm == "ring"
-    assert read_spec_of(tmp_path, TEXT, "workload.codec=").codec is None
+    assert read_spec_of(tmp_path, TEXT, "workload.codec=").coded_by is None
+    for none in ("workload.codec=none", "workload.codec.kind=none"):
+        plain = read_spec_of(tmp_path, TEXT, none)
+        assert plain.coded_by is None
+        assert buffers(plain) == [(25_000, 4)]
 
 
 def read_spec_of(folder: Path, text: str, *overrides: str):  # type: ignore[no-untyped-def]

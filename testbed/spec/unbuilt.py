@@ -10,7 +10,6 @@ UNBUILT_KEYS = ("topology.multiport",)
 NEVER_KEYS = {"faults.mtu": "cannot change while packets flow: an MTU is set under `links`"}
 UNBUILT_VALUES: dict[str, tuple[str, ...]] = {
     "topology.kind": ("bcube", "dcell", "wdm-ring", "circuit", "ramp", "edge-cloud"),
-    "transport.kind": ("falcon", "dlcp", "dblp"),
     "workload.kind": ("training", "trace"),
     "workload.algorithm": ("bruck", "swing", "trivance", "stragglar", "optree", "ramp", "coded-reduce"),
 }  # fmt: skip

@@ -16,16 +16,33 @@ from testbed.transport.aggregation import PARAMETERS as AGGREGATION_PARAMETERS
 from testbed.transport.aggregation import AggregationEndpoint, MakeReduce, Member, ReduceEndpoint
 from testbed.transport.aggregation.optical import OpticalEndpoint
 from testbed.transport.aggregation.optical_parameters import OPTICAL_PARAMETERS
+from testbed.transport.dblp import FRAMING as DBLP_FRAMING
+from testbed.transport.dblp import PARAMETERS as DBLP_PARAMETERS
+from testbed.transport.dblp import endpoint as dblp_endpoint
+from testbed.transport.dlcp import FRAMING as DLCP_FRAMING
+from testbed.transport.dlcp import PARAMETERS as DLCP_PARAMETERS
+from testbed.transport.dlcp import endpoint as dlcp_endpoint
 from testbed.transport.endpoint import Endpoint, Fill, Path, Peer
+from testbed.transport.falcon import FRAMING as FALCON_FRAMING
+from testbed.transport.falcon import PARAMETERS as FALCON_PARAMETERS
+from testbed.transport.falcon import falcon_endpoint
 from testbed.transport.framing import ROCE as ROCE_FRAMING
 from testbed.transport.framing import Framing
+from testbed.transport.optinic import FRAMING as OPTINIC_FRAMING
+from testbed.transport.optinic import PARAMETERS as OPTINIC_PARAMETERS
+from testbed.transport.optinic import OptinicEndpoint
 from testbed.transport.parameters import Parameter, ParameterError
 from testbed.transport.roce import PARAMETERS as ROCE_PARAMETERS
 from testbed.transport.roce import RoceEndpoint, queue_pairs
+from testbed.transport.selective import FRAMING as SELECTIVE_FRAMING
+from testbed.transport.selective import IRN_PARAMETERS, SRNIC_PARAMETERS, selective_endpoint
 from testbed.transport.settings import Settings
 from testbed.transport.tcp_model import PARAMETERS as TCP_PARAMETERS
 from testbed.transport.tcp_model import TcpEndpoint
 from testbed.transport.tcp_model.segment import FRAMING as TCP_FRAMING
+from testbed.transport.ubt import FRAMING as UBT_FRAMING
+from testbed.transport.ubt import PARAMETERS as UBT_PARAMETERS
+from testbed.transport.ubt import UbtEndpoint
 from testbed.wire.protocols import OPTICAL, SLOTS
 
 Make = Callable[[Path, int, Sequence[Peer], Settings, int], Endpoint]
@@ -41,7 +58,9 @@ class Transport:
     written again while packets fly. lossy: what is received may be partial; then `nmse` and `missing_bytes` tell of it,
     and values count neither as wrong nor do they end a run, though ranks come to differ. fill: what missing bytes of a
     message that is copied leave in a rank's buffer, zeros or what was there; one that is added adds zeros there. An
-    element of which a byte is missing is missing. framing: how packets of `make` or `model` lie in UDP."""
+    element of which a byte is missing is missing. framing: how packets of `make` or `model` lie in UDP. steady: it
+    sends at a rate of its own, which no congestion control changes. congestion: its control where the spec names none.
+    """
 
     name: str
     summary: str
@@ -53,20 +72,87 @@ class Transport:
     lossy: bool = False
     fill: Fill = "zero"
     framing: Framing = ROCE_FRAMING
+    steady: bool = False
+    congestion: str = "none"
 
     @property
     def own_control(self) -> str:
         """What it has in place of a congestion control of the spec; empty if it takes one."""
         if self.make:
-            return ""
+            return "sends at a rate of its own" if self.steady else ""
         return "is clocked by its slots" if self.reduce else "has the kernel's congestion control"
 
 
 ROCE = Transport(
     "roce", "RoCEv2 reliable connections with go-back-N, as RDMA NICs have them", ROCE_PARAMETERS, RoceEndpoint
 )
+IRN = Transport(
+    "irn",
+    "selective repeat by a bitmap in the NIC, a BDP in flight, two timeouts; needs no PFC (IRN)",
+    IRN_PARAMETERS,
+    selective_endpoint,
+    framing=SELECTIVE_FRAMING,
+)
+SRNIC = Transport(
+    "srnic",
+    "selective repeat by a bitmap in the host's memory: gaps go through software (SRNIC)",
+    SRNIC_PARAMETERS,
+    selective_endpoint,
+    framing=SELECTIVE_FRAMING,
+)
+FALCON = Transport(
+    "falcon",
+    "several paths a connection, each with its delay-based window; losses found early by path (Falcon-like)",
+    FALCON_PARAMETERS,
+    falcon_endpoint,
+    framing=FALCON_FRAMING,
+    congestion="swift",
+)
 TCP = Transport(
     "tcp", "the kernel's TCP; in simulation a model of it", TCP_PARAMETERS, model=TcpEndpoint, framing=TCP_FRAMING
+)
+
+DLCP = Transport(
+    "dlcp",
+    "bounded loss per tensor, layers and magnitudes that switches see, any path (DLCP, MLT)",
+    DLCP_PARAMETERS,
+    dlcp_endpoint,
+    lossy=True,
+    fill="keep",
+    framing=DLCP_FRAMING,
+    congestion="dctcp",
+)
+DBLP = Transport(
+    "dblp",
+    "bounded loss that follows the phase of the training",
+    DBLP_PARAMETERS,
+    dblp_endpoint,
+    lossy=True,
+    framing=DBLP_FRAMING,
+    steady=True,
+)
+
+
+UBT = Transport(
+    "ubt",
+    "OptiReduce's UBT: stages end in bounded time, and what is lost stays lost",
+    UBT_PARAMETERS,
+    UbtEndpoint,
+    early=True,
+    lossy=True,
+    fill="keep",
+    framing=UBT_FRAMING,
+)
+
+
+OPTINIC = Transport(
+    "optinic",
+    "best effort: packets placed in any order, sent once, waited for as long as collectives cost (OptiNIC, Celeris)",
+    OPTINIC_PARAMETERS,
+    OptinicEndpoint,
+    early=True,
+    lossy=True,
+    framing=OPTINIC_FRAMING,
 )
 
 
@@ -82,7 +168,9 @@ AGGREGATION = Transport(
     reduce=_member,
 )
 
-TRANSPORTS: Mapping[str, Transport] = {transport.name: transport for transport in (ROCE, TCP, AGGREGATION)}
+TRANSPORTS: Mapping[str, Transport] = {
+    transport.name: transport for transport in (ROCE, IRN, SRNIC, FALCON, TCP, UBT, OPTINIC, DLCP, DBLP, AGGREGATION)
+}
 
 
 def find(kind: str) -> Transport:
@@ -133,7 +221,12 @@ def settle(spec: TransportSpec, path: Path) -> Settings:
         raise ParameterError(found)
     transport = find(spec.kind)
     return settings.settle(
-        spec.kind, transport.parameters, spec.parameters, congestion=spec.congestion, path=path, scale=spec.scale
+        spec.kind,
+        transport.parameters,
+        spec.parameters,
+        congestion=spec.congestion if "congestion" in spec.model_fields_set else transport.congestion,
+        path=path,
+        scale=spec.scale,
     )
 
 

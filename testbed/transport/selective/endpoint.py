@@ -152,7 +152,9 @@ class ConnectedEndpoint:
         return connection
 
 
-def selective_endpoint(path: Path, rank: int, peers: Sequence[Peer], settings: Settings, seed: int) -> ConnectedEndpoint:
+def selective_endpoint(
+    path: Path, rank: int, peers: Sequence[Peer], settings: Settings, seed: int
+) -> ConnectedEndpoint:
     """The endpoint of IRN and of SRNIC, which differ by their constants."""
     constants, line = Constants.of(path, settings.values), Line(path.rate_bps)
 

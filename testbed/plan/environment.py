@@ -14,6 +14,9 @@ for every transport and algorithm that is held against it.
   tail_ratio * T0, which come so often that `events` of the baseline's iterations are slow.
 - congestion: TCP flows of severity * T0 at line rate go to ranks' hosts, one each T0 / events on average, from the
   hosts that are no rank's where there are any, else from ranks' own.
+
+They strike in warm-up as well, where transports measure what to expect; flows and windows begin anew at zero, so that
+those of the measured part are the same whatever warm-up took.
 """
 
 from collections.abc import Sequence
@@ -28,6 +31,7 @@ from testbed.topology.graph import Graph
 from testbed.units import Quantity
 
 _RING = "ring"
+_SLOW_WAYS = 2  # of a slow host's cable, each a fault of its own
 _SLOW_ITERATIONS = 4  # of the baseline, in a window of a slow host
 _NS = 10**9
 
@@ -72,6 +76,17 @@ def with_environment(spec: Spec, ranks: RankPaths, switching: Switching) -> Spec
         assert schedule is not None
         faults = (_stalls(environment, len(ranks.placement) * schedule.steps, unit_ns),)
     return spec.model_copy(update={"faults": (*spec.faults, *faults)})
+
+
+def struck_in_warmup(spec: Spec) -> tuple[tuple[FaultSpec, ...], frozenset[int]]:
+    """Of a planned spec the timed faults, and the entries of traffic, that its environment has added, and that go by a
+    clock: other faults and traffic begin at zero."""
+    environment = spec.environment
+    if environment is None or not environment.severity or environment.by == "stalls":
+        return (), frozenset()
+    if environment.by == "congestion":
+        return (), frozenset({len(spec.traffic) - 1})
+    return spec.faults[-_SLOW_WAYS:], frozenset()
 
 
 def load_of(environment: EnvironmentSpec, ranks: int) -> float | None:

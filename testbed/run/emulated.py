@@ -13,6 +13,7 @@ from testbed.emulation.processes import Child
 from testbed.emulation.state import RunState
 from testbed.errors import Interrupted, TestbedError
 from testbed.fabric.model import interface
+from testbed.plan.environment import struck_in_warmup
 from testbed.plan.model import JobPlan, Plan
 from testbed.results.rundir import RunDirectory
 from testbed.results.samples import Evidence, FlowRow, JobEvidence, JobSamples, PacketTotals, Samples, Status
@@ -112,7 +113,8 @@ class EmulatedRun:
         for job in plan.jobs:
             probe(plan, job, conductor, self._probes[job.name])
         self._start_captures()
-        faults = FaultTimeline(timeline(plan), self._network, conductor, self._directory.event)
+        warm = timeline(plan, struck_in_warmup(plan.spec)[0])
+        faults = FaultTimeline(timeline(plan), self._network, conductor, self._directory.event, warm)
         self._faults = faults
         self._iterations = Iterations(
             conductor,
@@ -131,6 +133,7 @@ class EmulatedRun:
             stall_limit_s=plan.spec.limits.stall_ns * plan.dilation / _NS,
         )
         self._stage("running")
+        self._warm_up(faults, time.monotonic_ns())
         self._count(conductor, self._iterations.run())
 
     def _start_processes(self, conductor: Conductor) -> None:
@@ -163,6 +166,11 @@ class EmulatedRun:
         for link in cables.values():
             path = self._directory.pcap / f"{interface(link.source, link.source_port)}.pcapng"
             self._network.capture(link.source, link.source_port, path.absolute(), capture.snap_bytes if capture else 0)
+
+    def _warm_up(self, faults: FaultTimeline, now_ns: int) -> None:
+        if self._generator is not None:
+            self._generator.send({"op": "warm-up", "at_ns": now_ns})
+        faults.warm_up(now_ns)
 
     def _at_zero(self, faults: FaultTimeline, zero_ns: int) -> None:
         if self._generator is not None:

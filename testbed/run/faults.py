@@ -21,7 +21,10 @@ _LOST_S, _LOST_RTTS = 2.0, 64  # real seconds and model round trips in which a j
 
 
 class FaultTimeline:
-    """The faults of one run, in order of time; started at the release of the first measured iteration."""
+    """The faults of one run, in order of time; started at the release of the first measured iteration.
+
+    in_warmup: the `link-set`s that strike before that too, as if warm-up began at zero.
+    """
 
     def __init__(
         self,
@@ -29,8 +32,12 @@ class FaultTimeline:
         network: EmulatedNetwork,
         conductor: Conductor,
         record: Callable[..., None],
+        in_warmup: Iterable[TimedFault] = (),
     ) -> None:
-        self._upcoming = Upcoming(faults)
+        self._faults = faults
+        self._in_warmup = in_warmup
+        self._upcoming = Upcoming(())
+        self._changed: set[int] = set()  # links
         self._network = network
         self._conductor = conductor
         self._record = record
@@ -38,8 +45,18 @@ class FaultTimeline:
         self._zero_ns: int | None = None
         self._dilation = network.plan.dilation
 
+    def warm_up(self, now_ns: int) -> None:
+        """Warm-up begins. now_ns: CLOCK_MONOTONIC."""
+        self._follow(self._in_warmup, now_ns)
+
     def start(self, zero_ns: int) -> None:
-        """`zero_ns`: CLOCK_MONOTONIC at model time zero."""
+        """Links are as the spec has them, and faults begin. zero_ns: CLOCK_MONOTONIC at model time zero."""
+        for index in sorted(self._changed):
+            self._network.set_link(index, self._network.plan.graph.links[index].parameters)
+        self._follow(self._faults, zero_ns)
+
+    def _follow(self, faults: Iterable[TimedFault], zero_ns: int) -> None:
+        self._upcoming = Upcoming(faults)
         self._zero_ns = zero_ns
         self._conductor.due = self.due
         self._conductor.on_due = self.carry_out
@@ -79,6 +96,7 @@ class FaultTimeline:
         elif fault.kind == "link-set":
             for index, parameters in fault.parameters.items():
                 self._network.set_link(index, parameters)
+                self._changed.add(index)
         else:
             for switch in fault.switches:
                 self._swap(switch, fault)

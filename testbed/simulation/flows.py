@@ -4,11 +4,12 @@ Flows between two hosts go over one connection, kept open, and wait for each oth
 messages of a MiB at most, whose bytes are nobody's: all are sent from, and received into, the same buffer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from testbed import transport
+from testbed.plan.environment import struck_in_warmup
 from testbed.results.samples import FlowRow
 from testbed.simulation.network import SimulatedNetwork
 from testbed.simulation.nic import Neighbours, Nic
@@ -31,7 +32,7 @@ class FlowTraffic:
         self._core = network.core
         self._seed = plan.spec.seed
         self._zero_ns = 0
-        self._stopped = False
+        self._running = 0  # which start it was: what an earlier one planned is not begun
         self._sources = flow_sources(plan.spec.traffic, plan.graph)
         self._nics: dict[str, Nic] = {}
         self._numbers = {host: number for number, host in enumerate(plan.graph.hosts)}
@@ -43,18 +44,32 @@ class FlowTraffic:
         if self._sources:
             self._open()
 
+    def warm_up(self, now: int) -> None:
+        """Begin what also runs in warm-up, until `pause`."""
+        entries = struck_in_warmup(self._network.plan.spec)[1]
+        self._start([source for source in self._sources if source.entry in entries], now)
+
+    def pause(self) -> None:
+        """Begin no more; what is under way goes on."""
+        self._running += 1
+
     def start(self, zero_ns: int) -> None:
         """`zero_ns`: the instant of model time zero, which is now."""
-        self._zero_ns = zero_ns
-        for source in self._sources:
-            self._plan_next(source, source.arrivals(self._seed))
+        if self._sources:
+            self._completions.measure()
+        self._start(self._sources, zero_ns)
 
     def stop(self) -> tuple[FlowRow, ...]:
-        """Send nothing more; all flows that began."""
-        self._stopped = True
+        """Send nothing more; all flows that began from `start` on."""
+        self.pause()
         for nic in self._nics.values():
             nic.switch_off()
         return self._completions.rows() if self._sources else ()
+
+    def _start(self, sources: Sequence[FlowSource], zero_ns: int) -> None:
+        self._zero_ns = zero_ns
+        for source in sources:
+            self._plan_next(source, source.arrivals(self._seed))
 
     def _open(self) -> None:
         """A NIC at each host that flows come from or go to."""
@@ -75,11 +90,11 @@ class FlowTraffic:
     def _plan_next(self, source: FlowSource, arrivals: Iterator[Arrival]) -> None:
         arrival = next(arrivals, None)
         if arrival is not None:
-            begin = partial(self._begin, source, arrivals, arrival)
+            begin = partial(self._begin, source, arrivals, arrival, self._running)
             self._core.call_at(self._zero_ns + arrival.at_ns, begin)
 
-    def _begin(self, source: FlowSource, arrivals: Iterator[Arrival], arrival: Arrival, now: int) -> None:
-        if self._stopped:
+    def _begin(self, source: FlowSource, arrivals: Iterator[Arrival], arrival: Arrival, running: int, now: int) -> None:
+        if running != self._running:
             return
         flow, left = self._completions.begin(source, arrival), arrival.size_bytes
         self._pieces[flow] = -(-left // _PIECE_BYTES)

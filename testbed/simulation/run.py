@@ -109,9 +109,13 @@ class SimulatedRun:
         gc.freeze()
         self._setup_s = time.monotonic() - began
         self._progress.stage("running")
+        parts.faults.warm_up(network.now_ns)
+        flows.warm_up(network.now_ns)
         for job in parts.jobs.values():
             job.warm_up(network.now_ns)
         self._play(parts)
+        parts.faults.pause()
+        flows.pause()
         self._quiesce(parts)
         parts.books.open()
         zero_ns = network.now_ns

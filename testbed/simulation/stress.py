@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from testbed.plan.environment import struck_in_warmup
 from testbed.results.samples import SwapSample
 from testbed.simulation.job import SimulatedJob
 from testbed.simulation.network import SimulatedNetwork
@@ -25,6 +26,20 @@ class Faults:
         self._jobs = jobs
         self._record = record
         self._zero_ns = 0
+        self._upcoming: Upcoming | None = None
+        self._changed: set[int] = set()  # links
+
+    def warm_up(self, now: int) -> None:
+        """Let happen what also does in warm-up, until `pause`."""
+        faults, _ = struck_in_warmup(self._network.plan.spec)
+        self._zero_ns = now
+        self._plan_next(Upcoming(timeline(self._network.plan, faults)))
+
+    def pause(self) -> None:
+        """Let nothing more happen, and all links be as the spec has them."""
+        self._upcoming = None
+        for index in sorted(self._changed):
+            self._network.fabric.set_link(index, self._network.plan.graph.links[index].parameters)
 
     def start(self, zero_ns: int) -> None:
         """`zero_ns`: the instant of model time zero, which is now; what was to be before happens now."""
@@ -32,12 +47,15 @@ class Faults:
         self._plan_next(Upcoming(timeline(self._network.plan)))
 
     def _plan_next(self, upcoming: Upcoming) -> None:
+        self._upcoming = upcoming
         if upcoming.at_ns is not None:
             at_ns = self._zero_ns + max(0, upcoming.at_ns)
             self._network.core.call_at(at_ns, lambda now: self._carry_out(upcoming, now))
 
     def _carry_out(self, upcoming: Upcoming, now: int) -> None:
         """Do what is due, and have what comes next come."""
+        if upcoming is not self._upcoming:
+            return
         while upcoming.at_ns is not None and self._zero_ns + max(0, upcoming.at_ns) <= now:
             fault = upcoming.pop()
             self._do(fault, now)
@@ -58,6 +76,7 @@ class Faults:
         elif fault.kind == "link-set":
             for index, parameters in fault.parameters.items():
                 fabric.set_link(index, parameters)
+                self._changed.add(index)
         else:
             for switch in fault.switches:
                 sample = self._network.swap(switch, fault)

@@ -33,6 +33,11 @@ class Completions:
         self._paths = ranks.paths
         self._times = StageTimes(plan.graph)
         self._flows: list[_Begun] = []
+        self._first = 0
+
+    def measure(self) -> None:
+        """Only flows that begin from now on are told of."""
+        self._first = len(self._flows)
 
     def begin(self, source: FlowSource, arrival: Arrival) -> int:
         """A flow begins, at the instant that was drawn for it; its number here."""
@@ -46,7 +51,7 @@ class Completions:
 
     def rows(self) -> tuple[FlowRow, ...]:
         """All that began, in order."""
-        return tuple(map(self._row, self._flows))
+        return tuple(map(self._row, self._flows[self._first :]))
 
     def _row(self, flow: _Begun) -> FlowRow:
         source, arrival = flow.source, flow.arrival

@@ -112,9 +112,12 @@ def slow_factor(faults: Sequence[FaultSpec], rank: int, job: str = "") -> float:
     return factor
 
 
-def timeline(plan: Plan) -> Iterator[TimedFault]:
-    """The spec's faults that happen at an instant, in order of time; without end where one comes again and again."""
-    faults = plan.spec.faults
+def timeline(plan: Plan, only: Sequence[FaultSpec] | None = None) -> Iterator[TimedFault]:
+    """The spec's faults that happen at an instant, in order of time; without end where one comes again and again.
+
+    only: some of them.
+    """
+    faults = plan.spec.faults if only is None else only
     kills = [
         TimedFault(fault.at_ns or 0, "kill", workers=_struck(fault, plan)) for fault in faults if fault.kind == "kill"
     ]

@@ -3,9 +3,9 @@
 Each flow's bursts leave at absolute instants, so that being late once does not slow the flow down. A burst that falls
 due while the host still holds the one before it back is skipped, as a full send queue drops it. A packet's first eight
 bytes are its number in its flow, so that no two are alike and one is known again behind a switch. Sinks count. Flows
-over TCP (`testbed.stress.kernel_flows`) are served here too. The run says `{"op": "start", "at_ns": …}`
-(CLOCK_MONOTONIC at model time zero) and ends with the request `stop`, whose answer tells for each flow what was asked
-for, sent and received.
+over TCP (`testbed.stress.kernel_flows`) are served here too. The run says `{"op": "warm-up", "at_ns": …}` for what runs
+then, `{"op": "start", "at_ns": …}` (CLOCK_MONOTONIC at model time zero), and ends with the request `stop`, whose answer
+tells for each flow what was asked for, sent and received.
 """
 
 import argparse
@@ -124,6 +124,8 @@ class Generator:
             for index in range(len(self._sources)):
                 self._plan_next(index)
             self._over_tcp.start(self._zero_ns)
+        elif message.get("op") == "warm-up":
+            self._over_tcp.warm_up(message["at_ns"])
         elif message.get("op") == "stop":
             self._due.clear()
             self._channel.answer(message, **self._report())

@@ -10,9 +10,10 @@ import heapq
 import select
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from testbed.plan.environment import struck_in_warmup
 from testbed.plan.model import Plan
 from testbed.results.samples import FlowRow
 from testbed.stress.arrivals import Arrival, FlowSource, flow_sources
@@ -53,7 +54,7 @@ class KernelFlows:
         self._zero_ns = 0
         self._sources = flow_sources(plan.spec.traffic, plan.graph)
         self._due: list[tuple[int, int]] = []  # heap of (real instant, source)
-        self._next: list[tuple[Iterator[Arrival], Arrival | None]] = []
+        self._next: dict[int, tuple[Iterator[Arrival], Arrival | None]] = {}
         self._listeners: dict[int, socket.socket] = {}
         self._sending: dict[tuple[str, str], _Sending] = {}
         self._by_descriptor: dict[int, _Sending] = {}
@@ -68,16 +69,27 @@ class KernelFlows:
                 listener = inside(target, lambda ip=plan.addresses[target].ip: _listener(ip))
                 self._listeners[listener.fileno()] = listener
 
+    def warm_up(self, now_ns: int) -> None:
+        """Begin what also runs in warm-up, until `start`. now_ns: CLOCK_MONOTONIC."""
+        entries = struck_in_warmup(self._plan.spec)[1]
+        self._start([index for index, source in enumerate(self._sources) if source.entry in entries], now_ns)
+
     def start(self, zero_ns: int) -> None:
         """zero_ns: CLOCK_MONOTONIC at model time zero."""
+        if self._sources:
+            self._completions.measure()
+        self._start(range(len(self._sources)), zero_ns)
+
+    def _start(self, indices: Iterable[int], zero_ns: int) -> None:
         self._zero_ns = zero_ns
-        for index, source in enumerate(self._sources):
-            arrivals = source.arrivals(self._plan.spec.seed)
-            self._next.append((arrivals, next(arrivals, None)))
+        self._due.clear()
+        for index in indices:
+            arrivals = self._sources[index].arrivals(self._plan.spec.seed)
+            self._next[index] = arrivals, next(arrivals, None)
             self._plan_next(index)
 
     def stop(self) -> tuple[FlowRow, ...]:
-        """Begin no more; all that began."""
+        """Begin no more; all that began from `start` on."""
         self._due.clear()
         return self._completions.rows() if self._sources else ()
 

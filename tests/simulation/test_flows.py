@@ -80,3 +80,23 @@ def test_two_runs_of_a_seed_have_the_same_flows(tmp_path: Path) -> None:
     flows = {**FLOWS, "sizes": "web-search", "scale": 0.02}
     first, second = run(tmp_path / "first", flows), run(tmp_path / "second", flows)
     assert first.samples.flows == second.samples.flows
+
+
+@pytest.mark.parametrize("by", ["congestion", "slow-host"])
+def test_an_environment_strikes_in_warm_up_and_begins_anew_at_zero(tmp_path: Path, by: str) -> None:
+    """Nearly always, so that some warm-up iteration is struck; what is measured is the same whatever their number."""
+    environment = {"tail_ratio": 3, "by": by, "severity": 4, "events": 0.8}
+    shorter, longer = (
+        run(tmp_path / str(warmup), environment=environment, workload={**WORK, "warmup": warmup}) for warmup in (2, 9)
+    )
+    alone = run(tmp_path / "alone")
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for row in longer.rows("iterations.csv"):
+        if row["warmup"] == "1":
+            spans.setdefault(row["iteration"], []).append((int(row["start_ns"]), int(row["end_ns"])))
+    warm = [max(end for _, end in rows) - min(start for start, _ in rows) for rows in spans.values()]
+    assert len(warm) == 9
+    assert max(warm) > 1.5 * max(alone.cct_ns)
+    assert [(row.source, row.start_ns, row.size_bytes) for row in shorter.samples.flows[:5]] == [
+        (row.source, row.start_ns, row.size_bytes) for row in longer.samples.flows[:5]
+    ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter, SymmetricalLogLocator
 
 from testbed.results.drawing import AMBER, BLUE, PALE_BLUE, RED, SERIES, STYLE, as_svg, new_figure, time_unit
 from testbed.results.result import Timing
@@ -15,6 +15,7 @@ from testbed.results.statistics import mean, nearest_rank
 
 MOST_PANELS = 6
 MOST_CURVES = 12
+ROUNDING = 1e-6  # errors below are those of adding up 16-bit floats, or longer ones
 _PANELS_A_ROW = 3
 _DASHES = ("-", (0, (4, 2)))
 
@@ -156,12 +157,12 @@ def _style(place: int) -> dict[str, object]:
 
 
 def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
-    """A scale of errors: logarithmic down to the least that is there, and 0 at its foot."""
-    least = min((value for value in values if value > 0), default=0.0)
-    if not least:
-        axes.set_ylim(bottom=0)
-        return
-    axes.set_yscale("symlog", linthresh=10 ** np.floor(np.log10(least)), linscale=0.4)
+    """A scale of errors: logarithmic down to the least that is more than rounding, and 0 at its foot."""
+    least = min((value for value in values if value > ROUNDING), default=0.0)
+    if least:
+        axes.set_yscale("symlog", linthresh=10 ** np.floor(np.log10(least)), linscale=0.4)
+        axes.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=10 ** np.floor(np.log10(least))))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_ylim(top=2 * max(values))
     axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_locator(LogLocator(numticks=6))
-    axes.yaxis.set_minor_formatter(NullFormatter())

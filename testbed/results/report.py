@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from testbed import __version__
 from testbed.results import delivered, drawing, plots
@@ -22,7 +23,7 @@ MOST_DETAILED = 12
 MOST_POINTS = 24
 _FIGURES = ("time", "p50", "p95", "p99", "time/bound", "busbw GB/s", "#wrong", "retransmitted")
 _PARTIAL = ("missing", "NMSE")
-_SERIES_KEYS = ("transport.kind", "transport", "workload.codec", "workload.algorithm")
+_SERIES = ("transport", "workload.codec", "workload.algorithm")  # sections whose keys tell curves apart
 _SVG = re.compile(r"<svg.*?</svg>", re.DOTALL)
 _STYLE_SHEET = Path(__file__).with_name("report.css")
 
@@ -111,13 +112,12 @@ def _points(records: Sequence[RunRecord]) -> str:
 def _side_by_side(records: Sequence[RunRecord]) -> str:
     """What the points of a sweep delivered: distributions, error against time, and what was learnt."""
     points = _delivered(records)
-    panels = _panels(points)
     parts = []
-    if panels:
-        series = _series_key([dict(point) for point in points])
+    if len(points) > 1:
+        series, panels = _panels(points)
         parts.append(_figure(f"Distributions of completion times by {series}", delivered.distributions(panels)))
-    named = {point_text(dict(point)): each for point, each in points.items()}
-    if len(named) > 1 and any(each.nmse for each in named.values()):
+    named = {" ".join(map(_named, point.items())): each for point, each in points.items()}
+    if len(named) > 1 and any((each.nmse or 0) > delivered.ROUNDING for each in named.values()):
         shown = dict(list(named.items())[: delivered.MOST_CURVES])
         parts.append(_figure("Error against time", delivered.error_against_time(shown)))
     curves = _learning(records)
@@ -126,45 +126,53 @@ def _side_by_side(records: Sequence[RunRecord]) -> str:
     return "".join(parts)
 
 
-_Point = tuple[tuple[str, str], ...]
+class _Point(dict[str, Any]):
+    """Swept keys and a run's values; a job counts as a key."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(point_text(self))
 
 
 def _delivered(records: Sequence[RunRecord]) -> dict[_Point, Delivered]:
-    """Each point's times and error, of all its repeats; a job counts as a key."""
+    """Each point's times and error, of all its repeats."""
     times: dict[_Point, list[int]] = {}
     errors: dict[_Point, list[float]] = {}
     for record in records:
         for job, of_job in record.by_job.items():
-            point = tuple((key, plain(value)) for key, value in record.result.point.items())
-            point += (("job", job),) if job else ()
+            point = _Point(record.result.point | ({"job": job} if job else {}))
             times.setdefault(point, []).extend(t.cct_ns for t in of_job.timings)
             errors.setdefault(point, []).extend([] if of_job.result.nmse is None else [of_job.result.nmse])
     return {point: Delivered(ns, mean(errors[point]) if errors[point] else None) for point, ns in times.items() if ns}
 
 
-def _series_key(points: Sequence[Mapping[str, str]]) -> str:
-    """The swept key whose values are curves of one panel: the transport, if it is one."""
-    keys = list(dict.fromkeys(key for point in points for key in point))
-    return next((key for key in _SERIES_KEYS if key in keys), keys[0] if keys else "")
-
-
-def _panels(points: Mapping[_Point, Delivered]) -> dict[str, dict[str, Delivered]]:
-    """Title -> label -> times: curves by the series' key, a panel for all that points have alike but for it.
-
-    Where each panel would have one curve (keys are swept in step) all are in one.
+def _panels(points: Mapping[_Point, Delivered]) -> tuple[str, dict[str, dict[str, Delivered]]]:
+    """What tells curves apart (the transport, if that is swept), and title -> label -> times: a panel for each value of
+    all other keys. Where each panel would have one curve (keys are swept in step) all are in one.
     """
-    if len(points) < 2:
-        return {}
-    series = _series_key([dict(point) for point in points])
+    keys = list(dict.fromkeys(key for point in points for key in point))
+    series = next((name for name in _SERIES if any(_within(key, name) for key in keys)), keys[0] if keys else "run")
     panels: dict[str, dict[str, Delivered]] = {}
     for point, each in points.items():
-        values = dict(point)
-        label = values.pop(series, "")
-        panels.setdefault(point_text(values), {})[label] = each
+        own = [_named(item) for item in point.items() if _within(item[0], series)]
+        others = [f"{key}={_named((key, value))}" for key, value in point.items() if not _within(key, series)]
+        panels.setdefault(" ".join(others), {})[" ".join(own)] = each
     if all(len(panel) == 1 for panel in panels.values()):
-        panels = {"": {point_text(dict(point)): each for point, each in points.items()}}
+        panels = {"": {" ".join(map(_named, point.items())): each for point, each in points.items()}}
     few = list(panels.items())[: delivered.MOST_PANELS]
-    return {title: dict(list(panel.items())[: delivered.MOST_CURVES]) for title, panel in few}
+    return series, {title: dict(list(panel.items())[: delivered.MOST_CURVES]) for title, panel in few}
+
+
+def _within(key: str, section: str) -> bool:
+    return key == section or key.startswith(f"{section}.")
+
+
+def _named(item: tuple[str, Any]) -> str:
+    """A swept value in short: of a mapping its kind and what else it says, of one's own its name."""
+    value = item[1]
+    if not isinstance(value, dict):
+        return plain(value).rsplit("/", 1)[-1]
+    kind = [plain(value["kind"]).rsplit("/", 1)[-1]] if "kind" in value else []
+    return " ".join([*kind, *(f"{key}={plain(each)}" for key, each in value.items() if key != "kind")])
 
 
 def _learning(records: Sequence[RunRecord]) -> dict[str, list[Learnt]]:
@@ -172,7 +180,8 @@ def _learning(records: Sequence[RunRecord]) -> dict[str, list[Learnt]]:
     curves: dict[str, list[Learnt]] = {}
     for record in records:
         for job, of_job in record.by_job.items():
-            label = " ".join(filter(None, (point_text(record.result.point) or record.path.name, job and f"job {job}")))
+            point = " ".join(map(_named, record.result.point.items()))
+            label = " ".join(filter(None, (point or record.path.name, job and f"job {job}")))
             if label not in curves and (curve := _learnt(of_job)):
                 curves[label] = curve
     return dict(list(curves.items())[: delivered.MOST_CURVES])

@@ -112,6 +112,8 @@ class _Points:
         if any(r.busbw_bps.in_network is not None for r in results):
             columns.append(_Column("busbw\n(in-network)", lambda runs: _bandwidth(runs, "busbw_bps", "in_network")))
         columns.append(_Column("#wrong", _wrong_cell))
+        if any(r.missing_bytes for r in results):
+            columns += _PARTIAL_COLUMNS
         self._columns = columns + (_FURTHER_COLUMNS if len(results) > 1 else [])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -193,6 +195,10 @@ _NCCL_COLUMNS = [
     _Column("algbw\n(GB/s)", lambda runs: _bandwidth(runs, "algbw_bps"), worth=8),
     _Column("busbw\n(GB/s)", lambda runs: _bandwidth(runs, "busbw_bps", "ring"), worth=9),
 ]
+_PARTIAL_COLUMNS = [
+    _Column("missing\n(%)", lambda runs: significant(_mean([100 * (r.missing_share or 0) for r in runs]))),
+    _Column("nmse", lambda runs: significant(_mean([r.nmse for r in runs])), worth=12),
+]
 _FURTHER_COLUMNS = [
     _Column("bound\n(us)", lambda runs: _time(runs, "bound_ns"), worth=5),
     _Column("time/\nbound", lambda runs: significant(_mean([bound_ratio(r) for r in runs])), worth=10),
@@ -222,7 +228,10 @@ def _details(result: Result) -> list[RenderableType]:
     if result.simulation is not None:
         lines.add_row("simulated", _simulated(result.simulation, result.wall_s - result.setup_s))
     if result.missing_bytes:
-        lines.add_row("missing", f"{result.missing_bytes:,} B; nmse {significant(result.nmse)}")
+        share = significant(100 * (result.missing_share or 0))
+        lines.add_row("missing", f"{result.missing_bytes:,} B ({share} %); nmse {significant(result.nmse)}")
+    if result.training.accuracy is not None:
+        lines.add_row("learnt", f"accuracy {result.training.accuracy:.1%}, loss {significant(result.training.loss)}")
     if result.collective and cct.n and result.wrong is None:
         lines.add_row("checked", "nothing: with gradients: none there are no numbers")
     for note in result.notes:

@@ -6,7 +6,8 @@ from typing import Any
 import yaml
 
 from testbed.codec import written
-from testbed.spec.model import COLLECTIVE_KEYS, Section, Spec, WorkloadSpec
+from testbed.spec.model import COLLECTIVE_KEYS, Section, Spec, TrafficSpec, WorkloadSpec
+from testbed.spec.traffic_checks import TRAFFIC
 from testbed.units import format_bytes, format_duration, format_fine_duration, format_rate
 
 _FORMATS = {"_ns": format_duration, "_ps": format_fine_duration, "_bytes": format_bytes, "_bps": format_rate}
@@ -39,6 +40,8 @@ def _section(section: Section) -> dict[str, Any]:
         data[field.alias or name] = unit(value) if unit else _plain(value)
     if isinstance(section, WorkloadSpec) and section.kind == "command":
         data = {key: value for key, value in data.items() if key not in COLLECTIVE_KEYS}
+    if isinstance(section, TrafficSpec):
+        data = {key: value for key, value in data.items() if key in TRAFFIC[section.kind].all}
     if isinstance(section, Spec) and section.jobs:
         del data["transport"]  # each job has its own
     return data | {key: _plain(value) for key, value in (section.model_extra or {}).items()}

@@ -24,7 +24,13 @@ class TrafficKeys:
     one_of: tuple[str, ...] = ()
     may: tuple[str, ...] = ()
 
+    @property
+    def all(self) -> frozenset[str]:
+        """Those, and the ones that every kind has."""
+        return frozenset({*self.needs, *self.one_of, *self.may, *_ALWAYS})
 
+
+_ALWAYS = ("kind", "start", "stop")
 TRAFFIC = {
     "constant": TrafficKeys("packets from a host to a host at a rate", ("from", "to", "rate"), (), ("packet",)),
     "incast": TrafficKeys("bursts from several hosts to one", ("from", "to", "size", "every"), (), ("packet",)),
@@ -35,7 +41,6 @@ TRAFFIC = {
         ("from", "to", "scale", "of"),
     ),
 }
-_ALWAYS = ("kind", "start", "stop")
 _EXAMPLES = {"every": ", e.g. every: 10ms", "sizes": ", e.g. sizes: web-search"}
 _MOST_SCALE = 1e6
 
@@ -63,7 +68,7 @@ def _check_keys(net: Network, path: Path, entry: TrafficSpec) -> None:
         add(path, f"{entry.kind} traffic needs one of {', '.join(keys.one_of)}")
     if given >= {"load", "every"} and entry.kind == "flows":
         add((*path, "every"), "flows come at a load or one every time on average, not both", at_key=True)
-    for key in sorted(given - {*keys.needs, *keys.one_of, *keys.may, *_ALWAYS}):
+    for key in sorted(given - keys.all):
         add((*path, key), f"does not go with {entry.kind} traffic", at_key=True)
     for key, value in (
         ("rate", entry.rate_bps),

@@ -74,6 +74,25 @@ expect:
 """
 
 
+STRESS = """\
+name: stress
+topology: {kind: star, hosts: 6}
+links:
+  - {rate: 100Mbps, delay: 50us}
+workers: {count: 4}
+workload: {size: 64KiB}
+traffic:
+  - {kind: flows, sizes: web-search, load: 30%, scale: 0.01, of: host, from: [h4, h5], start: 1ms}
+  - {kind: flows, sizes: 64KiB, every: 20ms, to: h0}
+faults:
+  - {kind: stall, worker: all, probability: 1%, for: 2ms, of: step, distribution: lognormal, tail_ratio: 3}
+  - {kind: link-set, select: all, at: 5ms, for: 2ms, every: 20ms, loss: 40%}
+  - {kind: tail-drop, worker: [0, 1], share: 5%, probability: 50%}
+environment: {tail_ratio: 3, by: slow-host, events: 0.1, severity: 2.5, reached: 3.02, tolerance: 2%, limit: 5min,
+  baseline: {algorithm: halving-doubling, transport: {kind: roce, mtu: 1024}}}
+"""
+
+
 def mistakes(folder: Path, text: str | bytes, *overrides: str) -> tuple[SpecError, ...]:
     path = folder / "spec.yaml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)

@@ -11,10 +11,10 @@ from testbed.spec.reader import read_experiment, read_spec
 from testbed.spec.resolved import resolved_data, resolved_text
 from testbed.spec.schema import json_schema
 
-from .examples import COMMAND, JOBS, RIGHT
+from .examples import COMMAND, JOBS, RIGHT, STRESS
 
 
-@pytest.mark.parametrize("text", [RIGHT, COMMAND, JOBS])
+@pytest.mark.parametrize("text", [RIGHT, COMMAND, JOBS, STRESS])
 def test_every_point_reads_back_to_itself(tmp_path: Path, text: str) -> None:
     path = tmp_path / "spec.yaml"
     path.write_text(text)
@@ -51,7 +51,7 @@ def test_the_schema_knows_the_keys_and_words_of_the_spec() -> None:
 def test_the_schema_takes_what_the_reader_takes() -> None:
     jsonschema: Any = pytest.importorskip("jsonschema")
     validator = jsonschema.Draft202012Validator(json_schema())
-    for text in (RIGHT, COMMAND, JOBS):
+    for text in (RIGHT, COMMAND, JOBS, STRESS):
         assert list(validator.iter_errors(yaml.safe_load(text))) == []
     wrong = yaml.safe_load(RIGHT.replace("rate: 1Gbps", "rate: 1 gigabit").replace("mtu:", "mtu :"))
     assert list(validator.iter_errors(wrong))

@@ -117,6 +117,7 @@ DLCP = Transport(
     "bounded loss per tensor, layers and magnitudes that switches see, any path (DLCP, MLT)",
     DLCP_PARAMETERS,
     dlcp_endpoint,
+    early=True,  # STOP comes while packets fly
     lossy=True,
     fill="keep",
     framing=DLCP_FRAMING,
@@ -127,6 +128,7 @@ DBLP = Transport(
     "bounded loss that follows the phase of the training",
     DBLP_PARAMETERS,
     dblp_endpoint,
+    early=True,  # STOP comes while packets fly
     lossy=True,
     framing=DBLP_FRAMING,
     steady=True,

@@ -31,7 +31,7 @@ HEADERS = bytes(DATA_BYTES if first < MOST_CHUNKS >> 24 else _BY_SIGNAL.get(firs
 """Bytes of the header by its first byte, as `testbed.transport.framing.Framing` wants them."""
 
 
-def data(tag: int, chunk: int, payload: bytes | memoryview) -> bytes:
+def data(tag: int, chunk: int, payload: bytes | bytearray | memoryview) -> bytes:
     return _DATA.pack(chunk, tag, len(payload), zlib.crc32(payload))
 
 
@@ -47,7 +47,7 @@ def holes(tag: int, first: int) -> bytes:
     return _BITMAP.pack(BITMAP, tag, first)
 
 
-def decode(header: bytes, payload: bytes | memoryview) -> Heard:
+def decode(header: bytes, payload: bytes | bytearray | memoryview) -> Heard:
     """What a packet says; raises MalformedError."""
     first = header[0] if header else 0xFF
     if not HEADERS[first] or len(header) != HEADERS[first]:

@@ -320,6 +320,7 @@ class Flow:
 
     def _packet(self, header: bytes, tos: tuple[int, int], now: int, payload: Buffer = _NOTHING) -> Burst:
         self._counters.sent_packets += 1
+        self._counters.sent_bytes += len(payload)
         self._leave(now, 8 * (len(header) + len(payload) + self._limits.frame_bytes))
         return Burst(self._peer, self._port(), *tos, now, len(payload), (header,), payload)
 

@@ -8,7 +8,7 @@ chunks zeros. What the paper's policy is in numbers is not known to us; `phases`
 What it has not: the repository's TIMELY branch, and its selection of values below a threshold ("v-threshold").
 """
 
-from testbed.transport.dblp.endpoint import FRAMING, endpoint
-from testbed.transport.dblp.parameters import PARAMETERS
+from testbed.transport.dblp.endpoint import endpoint
+from testbed.transport.dblp.parameters import FRAMING, PARAMETERS
 
 __all__ = ["FRAMING", "PARAMETERS", "endpoint"]

@@ -10,7 +10,7 @@ which the program `gradient_drop` acts on; and a source port for each packet (`p
 What it has not: rate control by TIMELY is MLT's, and is there as any other (`congestion: timely`).
 """
 
-from testbed.transport.dlcp.endpoint import FRAMING, endpoint
-from testbed.transport.dlcp.parameters import PARAMETERS
+from testbed.transport.dlcp.endpoint import endpoint
+from testbed.transport.dlcp.parameters import FRAMING, PARAMETERS
 
 __all__ = ["FRAMING", "PARAMETERS", "endpoint"]

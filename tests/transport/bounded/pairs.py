@@ -10,7 +10,7 @@ from testbed.transport.endpoint import Message, Operation, Received
 from tests.transport.pump import PATH, Fate, Network
 
 MTU = 256
-KINDS = {"dlcp": {}, "dblp": {"phases": "static"}}
+KINDS = {"dlcp": {"congestion": "none"}, "dblp": {"phases": "static"}}
 
 
 def endpoints(kind: str, ranks: int = 2, path: Path = PATH, seed: int = 1, **keys: object) -> list[BoundedEndpoint]:

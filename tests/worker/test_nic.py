@@ -12,7 +12,7 @@ import pytest
 
 from testbed import netcore
 from testbed.transport.endpoint import ALL, Arrival, Burst, Counters, Event, Path
-from testbed.transport.framing import ROCE
+from testbed.transport.framing import ROCE, Framing, plain
 from testbed.wire.roce import ACKNOWLEDGE, SEND_FIRST, SEND_LAST, SEND_MIDDLE, Aeth, Header, encode
 from testbed.worker.clock import ModelClock
 from testbed.worker.frames import frames_of
@@ -65,12 +65,20 @@ class Scripted:
 class Pair:
     """Two NICs and the time they live in (real nanoseconds)."""
 
-    def __init__(self, dilation: int = 1) -> None:
+    def __init__(self, dilation: int = 1, framing: Framing = ROCE, *, early: bool = False) -> None:
         self.now_ns = 1_000_000
         clock = ModelClock(0, dilation, lambda: self.now_ns)
         self.endpoints = Scripted(), Scripted()
         self.nics = [
-            Nic(ADDRESSES[rank], {1 - rank: ADDRESSES[1 - rank]}, endpoint, frames_of(ROCE, IPS[rank]), PATH, clock)
+            Nic(
+                ADDRESSES[rank],
+                {1 - rank: ADDRESSES[1 - rank]},
+                endpoint,
+                frames_of(framing, IPS[rank]),
+                PATH,
+                clock,
+                early=early,
+            )
             for rank, endpoint in enumerate(self.endpoints)
         ]
 
@@ -137,6 +145,38 @@ def test_no_run_leaves_before_its_instant_and_lateness_is_counted_from_it(pair: 
     assert pair.nics[0].counters()["sent_packets"] == 2
     assert pair.nics[0].take_late_ns() == [70]
     assert pair.nics[0].take_late_ns() == []
+
+
+def test_a_held_run_brings_what_was_there_when_it_was_given_out() -> None:
+    """Of an early transport, whose buffers may be written again at once."""
+    pair, memory = Pair(early=True), bytearray(b"before" * 256)
+    try:
+        pair.endpoints[0].bursts = [run(2, size=768, not_before_ns=3_000_000)._replace(payload=memoryview(memory))]
+        pair.nics[0].transmit()
+        memory[:] = b"behind" * 256
+        pair.now_ns = 3_000_000
+        pair.nics[0].transmit()
+        assert b"".join(payload for _, _, payload in pair.arrivals(1)) == b"before" * 256
+    finally:
+        for nic in pair.nics:
+            nic.close()
+
+
+def test_a_packet_format_without_an_icrc_crosses() -> None:
+    """Nine bytes of header, and a message whose last packet is shorter."""
+    pair = Pair(framing=plain(11000, 9))
+    try:
+        headers = tuple(bytes([number]) * 9 for number in range(3))
+        pair.endpoints[0].bursts = [Burst(1, 0xC001, 0, 2, 0, 1000, headers, bytes(range(250)) * 9)]
+        pair.nics[0].transmit()
+        arrivals = pair.arrivals(1)
+        assert b"".join(payload for _, _, payload in arrivals) == bytes(range(250)) * 9
+        assert pair.nics[1].counters()["received_packets"] == 3
+        # Ethernet 14 + IPv4 20 + UDP 8 + header 9 + FCS 4 around each payload
+        assert pair.nics[0].counters()["frame_bytes"] == 2250 + 3 * 55
+    finally:
+        for nic in pair.nics:
+            nic.close()
 
 
 def test_a_held_run_does_not_hold_up_others(pair: Pair) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.transport import Path
-from testbed.transport.endpoint import Failed, Received, Sent
+from testbed.transport.endpoint import Arrival, Failed, Received, Sent
 from testbed.wire import roce
 from testbed.wire.roce import ACKNOWLEDGE, decode
 
@@ -360,3 +360,21 @@ def test_a_tag_of_more_than_32_bits_is_refused():
     a, _ = pair()
     with pytest.raises(ValueError, match="32 bits"):
         a.post_send(1, 1, 2**32, b"", 0)
+
+
+def test_a_send_without_immediate_data_completes_the_next_receive():
+    """As rdma-core's examples send: which receive a SEND is for only their order says (IBTA 9.4.1, recalled)."""
+    a, b = pair(verb="send")
+    landed = bytearray(MTU + 4)
+    b.post_receive(7, 0, 99, memoryview(landed), 0)
+    a.post_send(1, 1, 5, bytes(1), 0)
+    [burst] = a.transmit(0, 100)
+    begun = decode(burst.headers[0])
+    first, last = (
+        roce.encode(roce.Header(opcode, begun.destination_qp, (begun.psn + step) % 2**24, ack_request=bool(step)))
+        for step, opcode in enumerate((roce.SEND_FIRST, roce.SEND_LAST))
+    )
+    b.receive(Arrival(0, 0, MTU, (first, last), b"\x5a" * MTU + b"abcd"), 0)
+    assert (list(b.events()), landed) == ([Received(7)], b"\x5a" * MTU + b"abcd")
+    [answer] = headers(b.transmit(0, 100))
+    assert (answer.psn, answer.aeth) == ((begun.psn + 1) % 2**24, roce.Aeth(roce.CREDITS_UNLIMITED, 1))

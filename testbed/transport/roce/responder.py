@@ -223,7 +223,7 @@ class Responder:
         under_way = self._incoming.verb if self._incoming else None
         if verb is not self._constants.verb or (verb, position) not in FOLLOWS[under_way]:
             raise _RefusedError(NAK_INVALID_REQUEST, "bad_sequence")
-        if operation.immediate != ends:
+        if ends and verb is Verb.WRITE and not operation.immediate:
             raise _RefusedError(NAK_INVALID_REQUEST, "bad_sequence")
         if (size > mtu_bytes or (position is Position.LAST and not size)) if ends else size != count * mtu_bytes:
             raise _RefusedError(NAK_INVALID_REQUEST, "bad_length")
@@ -234,7 +234,7 @@ class Responder:
         exact = verb is Verb.WRITE
         if left < 0 or (exact and (left > 0 if ends else left == 0)):
             raise _RefusedError(NAK_INVALID_REQUEST, "bad_length")
-        if ends and header.immediate != incoming.receive.tag:
+        if operation.immediate and header.immediate != incoming.receive.tag:
             raise _RefusedError(NAK_INVALID_REQUEST, "bad_tag")
         if self._incoming is None:
             self._take_posted(incoming.receive)

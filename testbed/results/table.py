@@ -17,7 +17,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from testbed.results.model import Result, Simulation
+from testbed.results.model import EnvironmentEntry, Result, Simulation, TrafficEntry
 from testbed.results.reading import plain, point_text
 from testbed.results.statistics import mean
 
@@ -234,9 +234,32 @@ def _details(result: Result) -> list[RenderableType]:
         lines.add_row("learnt", f"accuracy {result.training.accuracy:.1%}, loss {significant(result.training.loss)}")
     if result.collective and cct.n and result.wrong is None:
         lines.add_row("checked", "nothing: with gradients: none there are no numbers")
+    if result.environment is not None:
+        lines.add_row("stress", _environment(result.environment))
+    if result.traffic is not None:
+        lines.add_row("flows", _flows(result.traffic))
     for note in result.notes:
         lines.add_row("note", Text(note))
     return [Text(), lines, *_verdict_lines(result)]
+
+
+def _environment(environment: EnvironmentEntry) -> str:
+    """What was asked for, and what was found."""
+    found = "none found" if environment.severity is None else f"severity {significant(environment.severity)}"
+    if environment.reached is not None:
+        found += f", with which {_short(environment.algorithm)} over {_short(environment.transport)} reached "
+        found += significant(environment.reached)
+    return f"p99 / p50 of {environment.tail_ratio:g} by {environment.by}: {found}"
+
+
+def _flows(traffic: TrafficEntry) -> str:
+    """How many background flows there were, and how long they took."""
+    fct, slow = traffic.fct_ns, traffic.slowdown
+    text = f"{traffic.completed:,} of {traffic.begun:,} complete"
+    if fct.n:
+        text += f"; mean {microseconds(fct.mean)}, p50 {microseconds(fct.p50)}, p99 {microseconds(fct.p99)} us"
+        text += f"; times alone {significant(slow.mean)}, {significant(slow.p50)}, {significant(slow.p99)}"
+    return text
 
 
 def _simulated(simulation: Simulation, took_s: float) -> str:

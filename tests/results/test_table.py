@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from testbed.results.model import Result
+from testbed.results.model import Distribution, EnvironmentEntry, Result, Slowdown, TrafficEntry
 from testbed.results.samples import Evidence
 from testbed.results.table import result_table, significant
 
@@ -146,3 +146,20 @@ def test_an_in_network_collective_has_both_bandwidths() -> None:
 )
 def test_significant_digits(value: float | None, text: str) -> None:
     assert significant(value) == text
+
+
+def test_stress_and_flows_are_told_below() -> None:
+    environment = EnvironmentEntry(
+        tail_ratio=3, by="stalls", events=0.2, severity=2.0, reached=3.01, load=0.1, algorithm="ring", transport="tcp"
+    )
+    traffic = TrafficEntry(
+        begun=12,
+        completed=10,
+        bytes=1_000_000,
+        fct_ns=Distribution(n=10, mean=2_000_000, p50=1_500_000, p99=9_000_000),
+        slowdown=Slowdown(mean=2.0, p50=1.5, p99=9.0),
+        entries=(),
+    )
+    text = printed(a_result().model_copy(update={"environment": environment, "traffic": traffic}))
+    assert "p99 / p50 of 3 by stalls: severity 2.00, with which ring over tcp reached 3.01" in text
+    assert "10 of 12 complete; mean 2,000.0, p50 1,500.0, p99 9,000.0 us; times alone 2.00, 1.50, 9.00" in text

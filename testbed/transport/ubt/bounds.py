@@ -1,7 +1,8 @@
 """How long a stage may take: t_B at the most, and t_C, by which it may end before, with the share of it to be silent.
 
-t_B is a percentile of what the stage took in warm-up, or as given. t_C is what the ranks think a stage takes: each
-stamps its packets with how long its own last one took,
+t_B is a percentile of what stages took in warm-up, or as given. With Transpose AllReduce all stages are alike; one that
+usually takes longer than that (of a tree, say) has a percentile of its own: our reading. t_C is what the ranks think a
+stage takes: each stamps its packets with how long its own last one took,
 
     all had come                     c = elapsed
     ended at the bound               c = t_B                                 (recalled)
@@ -38,13 +39,15 @@ def cost_ns(ending: Ending, elapsed_ns: int, bound_ns: int | None, expected_byte
 
 
 class Bounds:
-    """t_B and t_C of each stage of the collectives that are run, by the stage's number."""
+    """t_B, and t_C of each stage of the collectives that are run, by the stage's number."""
 
     def __init__(self, constants: Constants) -> None:
         self._given_ns = constants.bound_ns
         self._percentile = constants.percentile
         self._smoothing = constants.smoothing
-        self._times: dict[int, list[int]] = defaultdict(list)  # in warm-up
+        self._times: dict[int, list[int]] = defaultdict(list)  # in warm-up, by stage
+        self._measured_ns: dict[int, int] = {}  # what these come to
+        self._comings: dict[int, list[int]] = defaultdict(list)  # in warm-up, by stage
         self._own: dict[int, int] = {}
         self._stamps: dict[int, dict[int, int]] = defaultdict(dict)  # stage -> peer -> c
         self._smoothed: dict[int, float] = {}
@@ -52,14 +55,30 @@ class Bounds:
     def measured(self, stage: int, elapsed_ns: int) -> None:
         """A stage took so long in warm-up."""
         self._times[stage].append(elapsed_ns)
+        self._measured_ns.clear()
 
     def bound_ns(self, stage: int) -> int | None:
-        """t_B; of a stage that was never measured that of the longest; None: nothing was."""
-        if self._given_ns is not None:
+        """t_B; None: neither given nor measured."""
+        if self._given_ns is not None or not self._times:
             return self._given_ns
-        if times := self._times.get(stage):
-            return _nearest_rank(times, self._percentile)
-        return max((_nearest_rank(times, self._percentile) for times in self._times.values()), default=None)
+        if stage not in self._measured_ns:
+            usual_ns = _nearest_rank([each for times in self._times.values() for each in times], self._percentile)
+            own = self._times.get(stage, [])
+            longer = own and median(own) > usual_ns
+            self._measured_ns[stage] = _nearest_rank(own, self._percentile) if longer else usual_ns
+        return self._measured_ns[stage]
+
+    def came(self, stage: int, after_ns: int) -> None:
+        """In warm-up all had come to a stage so long after the clock before it had started."""
+        self._comings[stage].append(after_ns)
+
+    def comes_ns(self, stage: int) -> int | None:
+        """How long after the clock before it all are waited for to come to a stage; None: for ever.
+
+        As long as the stage before may take, or, where the schedule has some come later as a rule, as long as usual.
+        """
+        before_ns = self.bound_ns(stage - 1)
+        return None if before_ns is None else max(before_ns, round(median(self._comings.get(stage, [0]))))
 
     def ended(self, stage: int, cost_ns: int) -> None:
         """c of this rank."""

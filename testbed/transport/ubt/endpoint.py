@@ -1,7 +1,8 @@
 """One rank's end of UBT.
 
 It is told of each collective before that begins, and so knows its stages. What comes is placed where it says; a message
-is received when all of it is there, or when its stage ends without. Packets of what is over are thrown away. In warm-up
+is received when all of it is there, or when its stage ends without. Packets of what is over are thrown away, and what a
+peer is known to be past is not sent to it (our choice: nobody would look at it). In warm-up
 (or in the first collective, if there is none, unless t_B is given) nothing is lost: see `repeating`.
 """
 
@@ -50,7 +51,8 @@ class UbtEndpoint:
     """A `testbed.transport.endpoint.Endpoint` that is `Informed` and `Guarded`.
 
     counters.timeouts are stages that ended at t_B, and timers of packets in warm-up; extra has `ended_early` (stages),
-    `late` (packets of what is over), `unposted` (of what is to come), `skipped` (updates) and each kind of bad packet.
+    `late` (packets of what is over), `unposted` (of what is to come), `unsent` (messages, part of which nobody waited
+    for any more), `skipped` (updates) and each kind of bad packet.
     """
 
     def __init__(self, path: Path, rank: int, peers: Sequence[Peer], settings: Settings, seed: int) -> None:
@@ -76,6 +78,7 @@ class UbtEndpoint:
         self._begun = False  # there was a collective
         self._number = 0
         self._owed: deque[tuple[int, Header]] = deque()
+        self._reached: dict[int, int] = {}  # by peer: the latest stage that it is known to have come to
         self._unanswered: dict[int, int] = {}  # packets of a peer since it was answered
         self._lost: dict[int, str] = {}  # peers that were given up, and why
         self._events: list[Event] = []
@@ -103,6 +106,7 @@ class UbtEndpoint:
             stage.expected_bytes += message.bytes
         self._course = self._course_of(stages, bounded=not self._reliable)
         self._unanswered.clear()
+        self._reached.clear()
         self._outbox.begin()
 
     def start(self, now: int) -> None:
@@ -121,6 +125,10 @@ class UbtEndpoint:
             raise ValueError(f"send {id} of {len(view)} bytes is none of the collective that was announced")
         if self._reliable and peer in self._lost:
             self._events.append(Failed(id, peer, self._lost[peer]))
+            return
+        if place.message.step < self._reached.get(peer, 0) and not self._reliable:
+            self._count("unsent")
+            self._sent(id)
             return
         message = Outgoing(place, view, self._constants.mtu_bytes, self._constants.last, reliable=self._reliable)
         self._outbox.post(message, self._incast.receivers)
@@ -210,6 +218,7 @@ class UbtEndpoint:
                 return None
             self._heed(peer, header, header.offset)
             self._came(peer, header.offset)
+            self._is_past(peer, header.offset)
             return None
         message = self._inbox.find(peer, header.bucket, header.offset)
         if message is None:
@@ -270,6 +279,14 @@ class UbtEndpoint:
     def _came(self, peer: int, stage: int) -> None:
         self._course.present(peer, stage)
         self._advance()
+
+    def _is_past(self, peer: int, stage: int) -> None:
+        """A peer has come to a stage, and waits for nothing of those before."""
+        self._reached[peer] = max(stage, self._reached.get(peer, 0))
+        if not self._reliable:
+            for each in self._outbox.drop(peer, stage):
+                self._count("unsent")
+                self._sent(each)
 
     def _advance(self, *, due: bool = False) -> None:
         """Let stages end that do by now, and tell those who wait for this rank in the next."""

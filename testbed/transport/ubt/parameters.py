@@ -71,10 +71,10 @@ PARAMETERS = (
     ),
     Parameter(
         "percentile",
-        "t_B is this percentile of how long a stage took in warm-up (by nearest rank, each stage its own)",
+        "t_B is this percentile of how long stages took in warm-up, by nearest rank",
         0.95,
         "fraction",
-        f"{_NOTE}: of 20 runs over TCP with the largest bucket; a stage each: our reading",
+        f"{_NOTE}: of 20 runs over TCP with the largest bucket",
     ),
     Parameter(
         "early",

@@ -112,6 +112,15 @@ class Outbox:
         self._counters.timeouts += expired
         return lost
 
+    def drop(self, peer: int, stage: int) -> list[int]:
+        """Send nothing more to a peer of the stages before this one; the messages that are done for."""
+        gone = [each for each in (*self._active, *(entry[2] for entry in self._line)) if _is_past(each, peer, stage)]
+        if gone:
+            self._active = deque(each for each in self._active if not _is_past(each, peer, stage))
+            self._line = [entry for entry in self._line if not _is_past(entry[2], peer, stage)]
+            heapq.heapify(self._line)
+        return [each.id for each in gone]
+
     def give_up(self, peer: int) -> list[int]:
         """Send nothing more to a peer; the messages that will not be there."""
         self._repeats.forget(peer)
@@ -179,3 +188,7 @@ class Outbox:
             if message.done:
                 del self._reliable[message.id]
                 self._done(message.id)
+
+
+def _is_past(message: Outgoing, peer: int, stage: int) -> bool:
+    return message.peer == peer and message.stage < stage

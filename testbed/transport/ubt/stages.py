@@ -28,6 +28,7 @@ class Stage:
     expected_bytes: int = 0
     received_bytes: int = 0
     opened_ns: int | None = None  # this rank came to it
+    before_ns: int = 0  # the clock of the one before started
     begins_by_ns: int | None = None  # its clock starts then whoever is absent; None: it waits for all
     begun_ns: int | None = None  # its clock started
     heard_ns: int = 0  # when something of it came last
@@ -100,9 +101,8 @@ class Course:
             stage.begun_ns = stage.begins_by_ns
         else:
             stage.begun_ns = now
-        before = self.stages[stage.number - 1] if stage.number else None
-        if before is not None and not self._bounded and not before.expected_bytes and before.opened_ns is not None:
-            self._bounds.measured(before.number, stage.begun_ns - before.opened_ns)  # it had only to be waited for
+        if stage.number and not self._bounded:
+            self._bounds.came(stage.number, stage.begun_ns - stage.before_ns)
         early_ns = self._bounds.early_ns(stage.number)
         if self._bounded:
             stage.bound_ns = self._bounds.bound_ns(stage.number)
@@ -137,9 +137,9 @@ class Course:
 
     def _open(self, stage: Stage, since_ns: int, now: int) -> None:
         """The rank comes to `stage`; the clock of the one before has run since then."""
-        stage.opened_ns = now
-        bound_ns = self._bounds.bound_ns(stage.number - 1) if self._bounded else None
-        stage.begins_by_ns = None if bound_ns is None else since_ns + bound_ns + self._rtt_ns
+        stage.opened_ns, stage.before_ns = now, since_ns
+        comes_ns = self._bounds.comes_ns(stage.number) if self._bounded else None
+        stage.begins_by_ns = None if comes_ns is None else since_ns + comes_ns + self._rtt_ns
 
     def _bound_at_ns(self, stage: Stage) -> int | None:
         return None if stage.begun_ns is None or stage.bound_ns is None else stage.begun_ns + stage.bound_ns

@@ -61,7 +61,7 @@ def _exchanging(
         nic = Nic(network.core, network.port(host), everyone, endpoint, kind.framing, shared.path, early=kind.early)
         carrier = TracedNic(nic, rank, messages) if messages is not None else nic
         mine = [part[rank] for part in shared.programs]
-        announcer = Announcer(endpoint, mine, warmup)
+        announcer = Announcer(endpoint, mine, warmup, shared.sources[rank].metrics)
         begin = partial(_iteration, carrier, announcer, mine, shared.sink, kind.fill if kind.lossy else None)
         yield _rank(shared, rank, carrier, begin, finished)
 

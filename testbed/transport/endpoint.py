@@ -10,7 +10,7 @@ sends such a run with one system call, receive offload brings one back, and the 
 reference. What the driver owns: IP, UDP, ICRC, and departing at `not_before_ns` and at no more than the NIC's rate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -213,6 +213,14 @@ class Guarded(Protocol):
 
     def skips(self) -> bool:
         """Whether the rank is not to learn from the collective that is over; asked once, before the next `begin`."""
+
+
+@runtime_checkable
+class Learning(Protocol):
+    """What an `Informed` endpoint may have besides, if it wants to know how the training does."""
+
+    def learned(self, metrics: Mapping[str, float]) -> None:
+        """How well the rank's model does by now, as `testbed.training.source` has it; told before each `begin`."""
 
 
 @dataclass(frozen=True, slots=True)

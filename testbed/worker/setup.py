@@ -148,7 +148,8 @@ class Sockets:
             frames = frames_of(kind.framing, self._number)
             driver = Nic(self._ip, others, endpoint, frames, shared.path, shared.clock, early=kind.early)
         tags, fill = sum(each.tags for each in mine), kind.fill if kind.lossy else None
-        announcer = Announcer(endpoint, mine, job.spec.workload.warmup if job.spec.workload else 0)
+        warmup = job.spec.workload.warmup if job.spec.workload else 0
+        announcer = Announcer(endpoint, mine, warmup, shared.sources[self.rank].metrics)
 
         def begin(number: int, buffers: Sequence[Numbers], delays: Mapping[int, int]) -> Iteration:
             told = announcer.of(number, number * tags, buffers[0].dtype)

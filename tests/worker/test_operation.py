@@ -1,5 +1,6 @@
 """What an endpoint is told of a collective: all messages that its rank will post, and where they lie."""
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -77,3 +78,18 @@ def test_messages_of_a_step_lie_apart_in_the_gradient_and_cover_it() -> None:
 
 def test_who_does_not_ask_is_not_told() -> None:
     assert Announcer(object(), [], 0).of(0, 0, np.float32) is None
+
+
+def test_an_endpoint_that_wants_to_know_hears_how_the_training_does_before_each_collective() -> None:
+    class Curious(Recorder):
+        def learned(self, metrics: Mapping[str, float]) -> None:
+            self.log.append(("learned", metrics["accuracy"]))
+
+    curious, accuracy = Curious(), iter([0.5, 0.6])
+    programs = [program(generate("allreduce", "ring", 2), 0, 4)]
+    announcer = Announcer(curious, programs, 0, lambda: {"accuracy": next(accuracy)})
+    for number in range(2):
+        told = announcer.of(number, 0, np.float32)
+        assert told is not None
+        told.begin(10 * number)
+    assert curious.log == [("learned", 0.5), ("begin", 0), ("learned", 0.6), ("begin", 10)]

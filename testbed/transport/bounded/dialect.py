@@ -1,6 +1,6 @@
 """What transports with bounded loss differ in: how packets look, how they go, how much may be missing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from testbed.transport.endpoint import Buffer, Operation
@@ -26,6 +26,9 @@ class Dialect(Protocol):
 
     counts: dict[str, int]
     """What it counts besides what the endpoint does, which goes on in it."""
+
+    learned: Callable[[Mapping[str, float]], None] | None
+    """See `testbed.transport.endpoint.Learning`; None: it does not want to know."""
 
     control_tos: tuple[int, int]
     """DSCP and ECN field of what a receiver answers."""
@@ -59,6 +62,3 @@ class Dialect(Protocol):
 
     def received(self, id: int, view: memoryview, missing: Sequence[tuple[int, int]]) -> None:
         """A message has come."""
-
-    def learned(self, metrics: Mapping[str, float]) -> None:
-        """How well the model does after an iteration."""

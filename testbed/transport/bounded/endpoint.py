@@ -44,16 +44,20 @@ class Making:
 
 
 class BoundedEndpoint:
-    """A `testbed.transport.endpoint.Endpoint`, `Informed` of collectives and of how training does.
+    """A `testbed.transport.endpoint.Endpoint`, `Informed` and, if its dialect wants to know, `Learning`.
 
     counters.extra: probes_sent, bitmaps_sent, stops_sent; repair_rounds: how often holes of a message were sent again;
     unexpected: packets of messages nobody asked for yet; cnps_received; and for each kind of bad packet `bad_...`.
     """
 
+    learned: Callable[[Mapping[str, float]], None]
+
     def __init__(self, making: Making) -> None:
         self.counters = Counters(extra=making.dialect.counts)
         self._making = making
         self._dialect = making.dialect
+        if making.dialect.learned is not None:
+            self.learned = making.dialect.learned
         self._peers = frozenset(making.ranks) - {making.rank}
         self._line = Line(making.path.rate_bps)
         self._flows: dict[int, Flow] = {}
@@ -69,10 +73,6 @@ class BoundedEndpoint:
 
     def start(self, now: int) -> None:
         self._now = now
-
-    def learned(self, metrics: Mapping[str, float]) -> None:
-        """How well the model does after an iteration."""
-        self._dialect.learned(metrics)
 
     def post_send(self, id: int, peer: int, tag: int, buffer: Buffer, now: int) -> None:
         self._now = now

@@ -1,6 +1,6 @@
 """DBLP's packets, and how much of a message may be missing in the present phase."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from testbed.transport.bounded import Treatment
 from testbed.transport.dblp.norm import Norm
@@ -20,6 +20,7 @@ class DblpDialect:
     def __init__(self, phases: Phases, chunk_bytes: int, dscp: int) -> None:
         self.chunk_bytes = chunk_bytes
         self.control_tos = (dscp, ECN_NOT_ECT)
+        self.learned: Callable[[Mapping[str, float]], None] | None = self._learn if phases.wants_accuracy else None
         self._phases = phases
         self._treatment = Treatment(tos=(self.control_tos,))
         self._norm: Norm | None = None
@@ -74,6 +75,6 @@ class DblpDialect:
         if self._norm is not None:
             self._norm.add(id, view, missing)
 
-    def learned(self, metrics: Mapping[str, float]) -> None:
+    def _learn(self, metrics: Mapping[str, float]) -> None:
         if _ACCURACY in metrics:
             self._phases.learned(metrics[_ACCURACY])

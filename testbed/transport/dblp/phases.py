@@ -24,6 +24,9 @@ class Phases(Protocol):
     wants_norm: bool
     """Whether `normed` is to be called after the present operation."""
 
+    wants_accuracy: bool
+    """Whether `learned` is to be called before each operation."""
+
     def begin(self) -> None:
         """An operation begins."""
 
@@ -31,13 +34,14 @@ class Phases(Protocol):
         """The norm of the gradient that came of it."""
 
     def learned(self, accuracy: float) -> None:
-        """How accurate the model is after it."""
+        """How accurate the model is before an operation."""
 
 
 class Static:
     """Always the same bound."""
 
     wants_norm = False
+    wants_accuracy = False
 
     def __init__(self, bound: float) -> None:
         self.bound = bound
@@ -63,6 +67,8 @@ class Turns:
 
 class Accuracy(Static):
     """`bounds`: of begin, middle and end."""
+
+    wants_accuracy = True
 
     def __init__(self, bounds: tuple[float, float, float], turns: Turns, every: int) -> None:
         super().__init__(bounds[0])

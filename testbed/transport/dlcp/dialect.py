@@ -1,6 +1,6 @@
 """DLCP's packets, how they are treated, and how much of a message may be missing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from testbed.transport.bounded import Treatment
 from testbed.transport.dlcp.classes import Classes
@@ -13,6 +13,7 @@ class DlcpDialect:
     """A `testbed.transport.bounded.Dialect`. A pull never loses more than a push may."""
 
     by_bytes = True
+    learned: Callable[[Mapping[str, float]], None] | None = None
 
     def __init__(self, classes: Classes, chunk_bytes: int, bound: float, pull_bound: float, control_dscp: int) -> None:
         self.chunk_bytes = chunk_bytes
@@ -55,7 +56,4 @@ class DlcpDialect:
         return self._pull_bound if self._classes.copies(id) else self._bound
 
     def received(self, id: int, view: memoryview, missing: Sequence[tuple[int, int]]) -> None:
-        pass
-
-    def learned(self, metrics: Mapping[str, float]) -> None:
         pass

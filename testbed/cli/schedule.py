@@ -1,6 +1,7 @@
 """`testbed schedule show|check ALGORITHM -n RANKS`: a collective's schedule, step by step, and its proof."""
 
 import json
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import groupby
 from typing import Annotated
@@ -11,7 +12,7 @@ import typer
 from testbed.collective import ALGORITHMS, generate
 from testbed.collective.checker import check
 from testbed.collective.cost import alpha_beta, bytes_sent
-from testbed.collective.schedule import REDUCE, Schedule
+from testbed.collective.schedule import COPY, POOL, REDUCE, Schedule
 from testbed.errors import UsageError
 
 AlgorithmName = Annotated[str, typer.Argument(metavar="ALGORITHM", help="A name that `list` shows, or FILE.py:NAME.")]
@@ -20,6 +21,10 @@ CollectiveName = Annotated[
     str | None, typer.Option("--collective", help="Default: the first that the algorithm serves, or allreduce.")
 ]
 Root = Annotated[int, typer.Option("--root", help="The root rank, where the algorithm has one.")]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("-P", "--parameter", metavar="KEY=VALUE", help="One of the algorithm's, e.g. incast=3."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -34,26 +39,38 @@ def register(app: typer.Typer) -> None:
 
 
 def show(
-    algorithm: AlgorithmName, ranks: Ranks, collective: CollectiveName = None, root: Root = 0, as_json: AsJson = False
+    algorithm: AlgorithmName,
+    ranks: Ranks,
+    collective: CollectiveName = None,
+    root: Root = 0,
+    parameters: Parameters = None,
+    as_json: AsJson = False,
 ) -> None:
     """Print the steps of a schedule: who sends which chunks to whom."""
-    schedule = _generate(algorithm, ranks, collective, root)
+    schedule = _generate(algorithm, ranks, collective, root, parameters or ())
     if as_json:
         rows = schedule.transfers
         names = rows.dtype.names or ()
         transfers = [dict(zip(names, row, strict=True)) for row in rows.tolist()]
         typer.echo(json.dumps({**_summary(schedule), "transfers": transfers}))
         return
-    typer.echo("\n".join([*_headline(schedule), "+ adds to what is there, = replaces it"]))
+    pools = ", & is held until all of its place are there and adds by rank"
+    legend = "+ adds to what is there, = replaces it" + pools * bool((schedule.transfers["op"] == POOL).any())
+    typer.echo("\n".join([*_headline(schedule), legend]))
     for step, rows_of_step in groupby(schedule.transfers, key=lambda row: int(row["step"])):
         typer.echo(f"step {step}: " + "  ".join(_arrow(row) for row in rows_of_step))
 
 
 def check_schedule(
-    algorithm: AlgorithmName, ranks: Ranks, collective: CollectiveName = None, root: Root = 0, as_json: AsJson = False
+    algorithm: AlgorithmName,
+    ranks: Ranks,
+    collective: CollectiveName = None,
+    root: Root = 0,
+    parameters: Parameters = None,
+    as_json: AsJson = False,
 ) -> None:
     """Prove that each rank ends with each contribution exactly once; exit status 2 names where it does not."""
-    schedule = _generate(algorithm, ranks, collective, root)
+    schedule = _generate(algorithm, ranks, collective, root, parameters or ())
     check(schedule)
     if as_json:
         typer.echo(json.dumps({**_summary(schedule), "proved": True}))
@@ -69,10 +86,16 @@ def _unbuilt() -> None:
     raise UsageError("MSCCL XML is not supported yet", hint="an algorithm of one's own can be FILE.py:NAME")
 
 
-def _generate(algorithm: str, ranks: int, collective: str | None, root: int) -> Schedule:
+def _generate(algorithm: str, ranks: int, collective: str | None, root: int, given: Sequence[str]) -> Schedule:
     if collective is None:
         collective = ALGORITHMS[algorithm].collectives[0] if algorithm in ALGORITHMS else "allreduce"
-    return generate(collective, algorithm, ranks, root)
+    parameters: dict[str, int | str] = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise UsageError(f"-P {each} is not KEY=VALUE", hint="e.g. -P incast=3")
+        parameters[key] = int(value) if value.isdecimal() else value
+    return generate(collective, algorithm, ranks, root, parameters)
 
 
 def _summary(schedule: Schedule) -> dict[str, object]:
@@ -110,7 +133,7 @@ def _share(chunks: int, schedule: Schedule) -> str:
 
 
 def _arrow(row: np.void) -> str:
-    sign = "+" if row["op"] == REDUCE else "="
+    sign = {REDUCE: "+", COPY: "=", POOL: "&"}[int(row["op"])]
     return f"{row['source']}→{row['destination']} {sign}{_range(row['chunk'], row['count'])}" + (
         f" at {_range(row['at'], row['count'])}" if row["at"] != row["chunk"] else ""
     )

@@ -12,12 +12,14 @@ from typing import Any
 from testbed import plugins
 from testbed.collective import (
     binomial,
+    bruck,
     double_tree,
     halving_doubling,
     pairwise,
     parameter_server,
     recursive_doubling,
     ring,
+    swing,
     transpose,
 )
 from testbed.collective.checker import check
@@ -29,12 +31,16 @@ from testbed.transport.parameters import Parameter, problems
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """A generator of schedules, the collectives it serves, and what it may be told besides."""
+    """A generator of schedules, the collectives it serves, and what it may be told besides.
+
+    any_ranks: it serves every number of ranks.
+    """
 
     generate: Callable[..., Schedule]
     collectives: tuple[str, ...]
     doc: str
     parameters: tuple[Parameter, ...] = ()
+    any_ranks: bool = True
 
 
 ALGORITHMS = {
@@ -58,6 +64,15 @@ ALGORITHMS = {
         parameter_server.generate, ("allreduce",), "all push to the root rank, it adds up and sends all the sum"
     ),
     "pairwise": Algorithm(pairwise.generate, ("all-to-all",), "disjoint pairs swap their chunks, n-1 steps"),
+    "bruck": Algorithm(
+        bruck.generate,
+        ("all-gather", "all-to-all"),
+        "⌈lg n⌉ steps, for small buffers; all-to-all of powers of two",
+        any_ranks=False,
+    ),
+    "swing": Algorithm(
+        swing.generate, ("allreduce",), "2 lg n steps to and fro along a ring, the ring's bytes; extras are folded"
+    ),
     "double-tree": Algorithm(
         double_tree.generate,
         ("allreduce",),

@@ -118,6 +118,21 @@ def in_order(rows: Transfers) -> Transfers:
     return rows if bool(np.all(key[1:] >= key[:-1])) else rows[np.argsort(key, kind="stable")]
 
 
+def merged(rows: Transfers) -> Transfers:
+    """`rows` of one chunk each, with those that continue each other as one: from and to the same ranks and places."""
+    rows = in_order(rows)
+    goes_on = np.ones(len(rows), bool)
+    goes_on[:1] = False
+    for name in ("step", "source", "destination", "op", "lane"):
+        goes_on[1:] &= rows[name][1:] == rows[name][:-1]
+    for name in ("chunk", "at"):
+        goes_on[1:] &= rows[name][1:] == rows[name][:-1] + 1
+    first = np.flatnonzero(~goes_on)
+    joined = rows[first]
+    joined["count"] = np.diff(first, append=len(rows))
+    return joined
+
+
 def spans(first: npt.NDArray[np.signedinteger], count: npt.NDArray[np.signedinteger]) -> npt.NDArray[np.int64]:
     """As many numbers from each `first` on as `count` says, one such span after another."""
     begins = np.cumsum(count, dtype=np.int64) - count

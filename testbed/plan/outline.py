@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.collective.cost import transfer_bytes
-from testbed.collective.schedule import REDUCE, Schedule
+from testbed.collective.schedule import COPY, POOL, REDUCE, Schedule
 from testbed.plan import messages
 from testbed.plan.environment import load_of
 from testbed.plan.model import Aggregation, Bmv2Switch, Buffer, Capabilities, JobPlan, NativeSwitch, Pfc, Plan
@@ -30,6 +30,7 @@ _MOST_RANKS = 16
 _MOST_ROWS = 12
 _STRESSED = {"congestion": "link", "slow-host": "link", "stalls": "time"}
 _NS = 1e9
+_OPS = {REDUCE: "reduce", COPY: "copy", POOL: "pool"}
 
 
 def outline(
@@ -272,7 +273,7 @@ def _steps(schedule: Schedule, work: Sequence[messages.Buffer]) -> list[dict[str
     borders = np.searchsorted(rows["step"], np.arange(schedule.steps + 1)).tolist()
     for here in (slice(first, last) for first, last in pairwise(borders)):
         ops = np.unique(rows["op"][here]).tolist()
-        op = "+".join("reduce" if each == REDUCE else "copy" for each in ops)
+        op = "+".join(_OPS[each] for each in ops)
         steps.append((op, int(np.count_nonzero(size[here])), int(size[here].sum()), int(size[here].max())))
     found, first = [], 0
     for (op, number, bytes_, largest), alike in groupby(steps):

@@ -203,7 +203,7 @@ def _check_algorithm(job: _Job, workload: WorkloadSpec, ranks: int) -> None:
     elif name not in serving:
         message = f"{name} does not do {workload.collective}, which has {listed(serving)}"
         job.add(path, message, serving[0])
-    elif workload.algorithm_parameters and not job.incomplete("workload.algorithm"):
+    elif (workload.algorithm_parameters or not ALGORITHMS[name].any_ranks) and not job.incomplete("workload.algorithm"):
         try:
             generate(workload.collective, name, ranks, root, workload.algorithm_parameters)
         except UsageError as error:

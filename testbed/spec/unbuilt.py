@@ -11,7 +11,7 @@ NEVER_KEYS = {"faults.mtu": "cannot change while packets flow: an MTU is set und
 UNBUILT_VALUES: dict[str, tuple[str, ...]] = {
     "topology.kind": ("bcube", "dcell", "wdm-ring", "circuit", "ramp", "edge-cloud"),
     "workload.kind": ("training", "trace"),
-    "workload.algorithm": ("bruck", "swing", "trivance", "stragglar", "optree", "ramp", "coded-reduce"),
+    "workload.algorithm": ("trivance", "stragglar", "optree", "ramp", "coded-reduce"),
 }  # fmt: skip
 
 

@@ -7,20 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from testbed.collective import ALGORITHMS, DEFAULTS, algorithms_for, generate
+from testbed.collective import DEFAULTS, algorithms_for, generate
 from testbed.collective.checker import check
 from testbed.collective.cost import alpha_beta, bytes_sent
 from testbed.collective.schedule import REDUCE, Schedule, chunk_ranges
+from testbed.collective.swing import peers
 from testbed.errors import UsageError
 
-SERVED = [(name, collective) for name, algorithm in ALGORITHMS.items() for collective in algorithm.collectives]
+from .served import SERVED, fitting
+
 MANY = [*range(1, 18), 31, 32, 33, 64, 65, 100, 128]
 SIZE = 2**4 * 3**2 * 5 * 7 * 11 * 13 * 17  # bytes: divisible by every number of ranks up to 17
 
 
 @pytest.mark.parametrize(("name", "collective"), SERVED)
 def test_every_schedule_is_proved(name: str, collective: str) -> None:
-    for ranks in MANY:
+    for ranks in sorted({fitting(name, collective, each) for each in MANY}):
         for root in {0, ranks // 2, ranks - 1}:
             schedule = generate(collective, name, ranks, root)
             check(schedule)
@@ -59,13 +61,19 @@ TEXTBOOK = {
     ("tar", "allreduce"): lambda n: (2 * (n - 1), Fraction(2 * (n - 1), n)),  # OptiReduce, NSDI 2025
     ("tar", "reduce-scatter"): lambda n: (n - 1, Fraction(n - 1, n)),
     ("tar", "all-gather"): lambda n: (n - 1, Fraction(n - 1, n)),
+    ("swing", "allreduce"): lambda n: (  # De Sensi et al., NSDI 2024; folded as halving-doubling is
+        2 * int(log2(n)) + 2 * _fold(n),
+        Fraction(2 * (_power(n) - 1), _power(n)) + 2 * _fold(n),
+    ),
+    ("bruck", "all-gather"): lambda n: (ceil(log2(n)), Fraction(n - 1, n)),  # Bruck et al., IEEE TPDS 1997
+    ("bruck", "all-to-all"): lambda n: (int(log2(n)), Fraction(int(log2(n)), 2)),
     ("pairwise", "all-to-all"): lambda n: (n - 1 + n % 2, Fraction(n - 1 + n % 2, n)),  # odd n: each rank rests once
 }
 
 
 @pytest.mark.parametrize(("name", "collective"), TEXTBOOK)
 def test_steps_and_bytes_are_the_closed_form(name: str, collective: str) -> None:
-    for ranks in range(2, 18):
+    for ranks in sorted({fitting(name, collective, each) for each in range(2, 18)}):
         steps, share = TEXTBOOK[name, collective](ranks)
         schedule = generate(collective, name, ranks)
         assert alpha_beta(schedule, SIZE) == (steps, share * SIZE), ranks
@@ -144,6 +152,36 @@ def test_many_chunks_of_a_double_tree_are_two_buffers_through_the_busiest_port()
     assert (steps, bytes_) == (1024 + 7, pytest.approx(2 * 2048 * 1024, rel=0.01))
 
 
+def test_swing_goes_to_and_fro() -> None:
+    """Peers are 1, 1, 3, 5, 11 away, one way and the other (their equation (1)), and meet each other."""
+    distances = []
+    for step in range(5):
+        met = peers(64, step)
+        assert np.array_equal(met[met], np.arange(64))
+        away = (met - np.arange(64)) % 64
+        distances.append(int(min(away[0], 64 - away[0])))
+        assert set(away.tolist()) == {int(away[0]), 64 - int(away[0])}
+    assert distances == [1, 1, 3, 5, 11]
+    half = generate("allreduce", "swing", 64).transfers
+    first = half[half["step"] == 0]
+    assert set(np.abs((first["source"] - first["destination"] + 32) % 64 - 32).tolist()) == {1}
+    assert first["count"].sum() == 64 * 32  # half of the buffer, to a neighbour
+
+
+def test_what_is_one_message_is_one_row() -> None:
+    """The last step of an all-gather of eight brings a rank four chunks, which may go round the end of the buffer."""
+    rows = generate("all-gather", "bruck", 8).transfers
+    last = rows[rows["step"] == 2]
+    assert sorted(last["count"][last["source"] == 6].tolist()) == [2, 2]
+    assert last["count"][last["source"] == 1].tolist() == [4]
+
+
+def test_all_to_all_by_bruck_is_refused_for_other_than_powers_of_two() -> None:
+    with pytest.raises(UsageError, match="powers of two, not for 6") as refused:
+        generate("all-to-all", "bruck", 6)
+    assert "pairwise" in refused.value.hint
+
+
 @pytest.mark.parametrize(
     ("algorithm", "parameters", "says"),
     [
@@ -169,7 +207,7 @@ def test_halving_and_doubling_alone_take_lg_n_steps_and_the_fewest_bytes(collect
 
 
 def test_bandwidth_optimal_algorithms_send_the_fewest_bytes_from_every_rank() -> None:
-    for name in ("ring", "halving-doubling", "tar"):
+    for name in ("ring", "halving-doubling", "tar", "swing"):
         assert set(bytes_sent(generate("allreduce", name, 16), SIZE)) == {2 * SIZE * 15 // 16}
 
 

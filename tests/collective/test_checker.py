@@ -11,6 +11,8 @@ from testbed.collective import ALGORITHMS, generate
 from testbed.collective.checker import ScheduleError, check
 from testbed.collective.schedule import COPY, POOL, REDUCE, Schedule, in_sequence, transfers
 
+from .served import fitting
+
 
 def _refused(schedule: Schedule) -> str:
     with pytest.raises(ScheduleError) as refused:
@@ -108,7 +110,7 @@ def test_steps_out_of_order_and_chunks_that_cannot_be_shared() -> None:
 @given(st.sampled_from(sorted(ALGORITHMS)), st.integers(2, 9), st.data())
 def test_no_single_transfer_can_be_left_out(name: str, ranks: int, data: st.DataObject) -> None:
     collective = data.draw(st.sampled_from(ALGORITHMS[name].collectives))
-    schedule = generate(collective, name, ranks)
+    schedule = generate(collective, name, fitting(name, collective, ranks))
     without = np.delete(schedule.transfers, data.draw(st.integers(0, len(schedule.transfers) - 1)))
     _refused(replace(schedule, transfers=without))
 

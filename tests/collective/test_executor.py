@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.collective import ALGORITHMS, generate
+from testbed.collective import generate
 from testbed.collective.executor import Executor, PostReceive, PostSend
 from testbed.collective.program import program
 from testbed.collective.reference import expected
 from testbed.collective.schedule import Schedule, in_order
 from testbed.transport.endpoint import Failed, Fill, Received, Sent
 
+from .served import SERVED, fitting
+
 Buffers = Sequence[npt.NDArray[Any]]
-SERVED = [(name, collective) for name, algorithm in ALGORITHMS.items() for collective in algorithm.collectives]
 
 
 class Pump:
@@ -79,6 +80,7 @@ def _inputs(ranks: int, size: int, dtype: str, seed: int) -> list[npt.NDArray[An
 def test_every_rank_ends_with_what_the_collective_promises(
     name: str, collective: str, ranks: int, kind: tuple[int, str], choice: random.Random
 ) -> None:
+    ranks = fitting(name, collective, ranks)
     root = choice.randrange(ranks)
     inputs = _inputs(ranks, *kind, seed=ranks)
     buffers = [values.copy() for values in inputs]

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.collective import ALGORITHMS, generate
+from testbed.collective import generate
 from testbed.collective.executor import Executor, PostSend
 from testbed.collective.program import Program, program, programs
 from testbed.collective.schedule import COPY, REDUCE, Schedule, transfers
 from testbed.transport.endpoint import Received, Sent
 
-SERVED = [(name, collective) for name, algorithm in ALGORITHMS.items() for collective in algorithm.collectives]
+from .served import SERVED, fitting
+
 ARRAYS = ("send", "step", "peer", "tag", "first", "last", "op", "copied", "waits", "freed", "frees")
 
 
@@ -54,7 +55,7 @@ def by_definition(part: Program, barrier: bool) -> tuple[list[set[int]], list[bo
 def test_what_waits_for_what_is_as_defined(
     name: str, collective: str, ranks: int, elements: int, barrier: bool
 ) -> None:
-    schedule = replace(generate(collective, name, ranks), barrier=barrier)
+    schedule = replace(generate(collective, name, fitting(name, collective, ranks)), barrier=barrier)
     for rank, part in enumerate(programs(schedule, elements)):
         free, copied = by_definition(part, barrier)
         assert freed_by(part) == free

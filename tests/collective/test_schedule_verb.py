@@ -28,6 +28,26 @@ def test_show_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     }  # fmt: skip
 
 
+def test_an_algorithm_s_parameters_and_what_is_pooled(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["schedule", "show", "tar-2d", "-n", "4", "-P", "groups=4"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "allreduce by tar-2d: 4 ranks, 1 chunks, 3 steps, 12 transfers",
+        "T = 3 α + 3 S β step by step for a buffer of S bytes; a rank sends 3 S",
+        "+ adds to what is there, = replaces it, & is held until all of its place are there and adds by rank",
+        "step 0: 0→3 &[0]  1→0 &[0]  2→1 &[0]  3→2 &[0]",
+        "step 1: 0→2 &[0]  1→3 &[0]  2→0 &[0]  3→1 &[0]",
+        "step 2: 0→1 &[0]  1→2 &[0]  2→3 &[0]  3→0 &[0]",
+    ]
+    assert (
+        execute(["schedule", "check", "tar", "-n", "4", "--parameter", "incast=2", "--collective", "all-gather"]) == 0
+    )
+    assert "2 steps" in capsys.readouterr().out
+    assert execute(["schedule", "show", "tar", "-n", "4", "-P", "incast"]) == 2
+    assert "not KEY=VALUE" in capsys.readouterr().err
+    assert execute(["schedule", "show", "tar", "-n", "4", "-P", "incast=many"]) == 2
+    assert "not a whole number" in capsys.readouterr().err
+
+
 def test_check_says_that_it_is_proved(capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["schedule", "check", "halving-doubling", "-n", "6", "--collective", "all-gather"]) == 0
     assert "proved" in capsys.readouterr().out

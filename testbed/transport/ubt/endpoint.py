@@ -69,7 +69,9 @@ class UbtEndpoint:
         self._silence = Silence(constants)
         self._incast = Incast(constants, len(self._ranks))
         self._safeguard = Safeguard(constants)
-        self._outbox = Outbox(constants, self._flow, self._stamp, self._sent, self.counters)
+        self._outbox = Outbox(
+            constants, self._flow, lambda: self._incast.receivers, self._stamp, self._sent, self.counters
+        )
         self._inbox = Inbox((), constants.mtu_bytes)
         self._course = self._course_of((), bounded=False)
         self._sends: dict[int, Place] = {}
@@ -131,7 +133,7 @@ class UbtEndpoint:
             self._sent(id)
             return
         message = Outgoing(place, view, self._constants.mtu_bytes, self._constants.last, reliable=self._reliable)
-        self._outbox.post(message, self._incast.receivers)
+        self._outbox.post(message)
 
     def post_receive(
         self,
@@ -178,7 +180,7 @@ class UbtEndpoint:
         bursts = []
         while self._owed and len(bursts) < budget_packets:
             bursts.append(self._control(*self._owed.popleft()))
-        bursts += self._outbox.transmit(now, budget_packets - len(bursts), self._incast.receivers)
+        bursts += self._outbox.transmit(now, budget_packets - len(bursts))
         return bursts
 
     def deadline(self) -> int | None:

@@ -21,18 +21,23 @@ MakeFlow = Callable[[int], Flow]
 
 
 class Outbox:
-    """All that a rank sends. `stamp(stage)` gives timeout and incast for headers; `done(id)`: its buffer is free."""
+    """All that a rank sends, to `receivers()` peers at a time.
+
+    `stamp(stage)` gives timeout and incast for headers; `done(id)`: its buffer is free.
+    """
 
     def __init__(
         self,
         constants: Constants,
         flow: MakeFlow,
+        receivers: Callable[[], int],
         stamp: Callable[[int], tuple[int, int]],
         done: Callable[[int], None],
         counters: Counters,
     ) -> None:
         self._constants = constants
         self._make_flow = flow
+        self._receivers = receivers
         self._flows: dict[int, Flow] = {}
         self._stamp = stamp
         self._done = done
@@ -43,15 +48,15 @@ class Outbox:
         self._active: deque[Outgoing] = deque()  # the next to serve first
         self._reliable: dict[int, Outgoing] = {}  # by id, those not acknowledged
 
-    def post(self, message: Outgoing, receivers: int) -> None:
-        """Have it sent; `receivers`: so many at a time."""
+    def post(self, message: Outgoing) -> None:
+        """Have it sent."""
         self._order += 1
         heapq.heappush(self._line, (message.stage, self._order, message))
         if message.acknowledged is not None:
             self._reliable[message.id] = message
-        self._refill(receivers)
+        self._refill()
 
-    def transmit(self, now: int, budget_packets: int, receivers: int) -> Iterator[Burst]:
+    def transmit(self, now: int, budget_packets: int) -> Iterator[Burst]:
         """What may leave now, a burst at most."""
         left = min(budget_packets, self._constants.burst_packets)
         while left > 0 and (attempt := self._repeats.again()):
@@ -60,7 +65,7 @@ class Outbox:
             self._counters.retransmitted_packets += 1
             left -= 1
             yield self._burst(attempt.message, attempt.chunk, 1, now, again=True)
-        self._refill(receivers)
+        self._refill()
         share = max(1, self._constants.burst_packets // max(1, len(self._active)))
         for _ in range(len(self._active)):
             message = self._active[0]
@@ -81,7 +86,7 @@ class Outbox:
                     self._done(message.id)
             else:
                 self._active.rotate(-1)
-        self._refill(receivers)
+        self._refill()
 
     def answered(self, peer: int, bucket: int, offset: int, packets: int, now: int) -> None:
         """The peer has the packet of this bucket at `offset`, and tells of so many."""
@@ -119,6 +124,7 @@ class Outbox:
             self._active = deque(each for each in self._active if not _is_past(each, peer, stage))
             self._line = [entry for entry in self._line if not _is_past(entry[2], peer, stage)]
             heapq.heapify(self._line)
+            self._refill()
         return [each.id for each in gone]
 
     def give_up(self, peer: int) -> list[int]:
@@ -131,6 +137,7 @@ class Outbox:
         heapq.heapify(self._line)
         for each in lost:
             self._reliable.pop(each, None)
+        self._refill()
         return lost
 
     @property
@@ -149,8 +156,8 @@ class Outbox:
         for flow in self._flows.values():
             flow.forget()
 
-    def _refill(self, receivers: int) -> None:
-        while self._line and len(self._active) < receivers:
+    def _refill(self) -> None:
+        while self._line and len(self._active) < self._receivers():
             self._active.append(heapq.heappop(self._line)[2])
 
     def _allowed(self, message: Outgoing, now: int, most: int) -> int:

@@ -47,6 +47,9 @@ def make_absolute(findings: Findings, folder: Path) -> None:
     for path, union in _sweeps(sweep):
         for key, values in list(union.items()) if isinstance(union, dict) else []:
             _visit_swept(findings, key, values, ("sweep", *path, key), folder)
+    for path, point in _expected(findings.root.child("expect")):
+        for key, value in list(point.items()):
+            _visit(findings, value, ("expect", *path, key), _unnumbered(key), folder)
 
 
 def _sweeps(sweep: Node | None) -> list[tuple[tuple[Step, ...], Any]]:
@@ -59,10 +62,20 @@ def _sweeps(sweep: Node | None) -> list[tuple[tuple[Step, ...], Any]]:
     return [(path, part.value) for path, part in [*unions, *zips] if part is not None]
 
 
+def _expected(expect: Node | None) -> list[tuple[tuple[Step, ...], Any]]:
+    """The points that entries of `expect` are about: keys and values as `sweep` has them."""
+    entries = expect.children() if expect is not None and isinstance(expect.value, list) else []
+    sides = [((i, side), entry.child(side)) for i, entry in enumerate(entries) for side in ("of", "to")]
+    return [(path, part.value) for path, part in sides if part is not None and isinstance(part.value, dict)]
+
+
+def _unnumbered(key: str) -> str:
+    return ".".join(step for step in key.split(".") if not step.isdecimal())
+
+
 def _visit_swept(findings: Findings, key: str, values: Node, path: tuple[Step, ...], folder: Path) -> None:
     for index, value in enumerate(values.children() if isinstance(values.value, list) else []):
-        name = ".".join(step for step in key.split(".") if not step.isdecimal())
-        _visit(findings, value, (*path, index), name, folder)
+        _visit(findings, value, (*path, index), _unnumbered(key), folder)
 
 
 def _visit(findings: Findings, node: Node, path: tuple[Step, ...], written: str, folder: Path) -> None:

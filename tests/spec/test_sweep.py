@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from testbed.spec.errors import SpecErrors
@@ -51,6 +52,18 @@ def test_a_value_may_be_a_mapping_or_nothing(tmp_path: Path) -> None:
     found = sorted(experiment(tmp_path, text).points, key=lambda p: p.index)
     kinds = [(p.spec.transport.kind, p.spec.links[0].loss and p.spec.links[0].loss.mean) for p in found]
     assert kinds == [("tcp", None), ("tcp", 0.01), ("roce", None), ("roce", 0.01)]
+
+
+def test_an_expectation_names_a_point_by_its_files_as_the_sweep_does(tmp_path: Path) -> None:
+    np.save(tmp_path / "mine.npy", np.ones(1000, np.float32))
+    text = """
+sweep: {workload.gradients: [random, mine.npy]}
+expect: [{metric: wrong, of: {workload.gradients: mine.npy}, to: {workload.gradients: random}, equals: 0}]
+"""
+    found = experiment(tmp_path, text)
+    (expected,) = found.spec.expect
+    assert expected.of["workload.gradients"] == str(tmp_path / "mine.npy")
+    assert expected.of["workload.gradients"] in [point.values["workload.gradients"] for point in found.points]
 
 
 def test_the_constants_of_one_kind_do_not_trouble_the_others(tmp_path: Path) -> None:

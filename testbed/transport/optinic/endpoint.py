@@ -101,7 +101,8 @@ class OptinicEndpoint:
         self._now = now
         if self._watch is not None:
             number = self._watch.number
-            self._costs.learn([told for told in self._told.values() if told.number == number])
+            others = [told for (rank, *_), told in self._told.items() if told.number == number and rank != self._rank]
+            self._costs.learn(self._watch.timings(), others)
             self._told = {key: told for key, told in self._told.items() if told.number > number}
         self._watch = Stopwatch(operation, self._costs, self._first)
         self._announced.clear()
@@ -117,8 +118,7 @@ class OptinicEndpoint:
 
     def post_send(self, id: int, peer: int, tag: int, buffer: Buffer, now: int) -> None:
         self._now = now
-        step = self._watch.sends.get((peer, tag)) if self._watch is not None else None
-        expires_ns = self._watch.deadline_ns(step) if self._watch is not None and step is not None else None
+        expires_ns = self._watch.expires_ns if self._watch is not None else None
         self._queue_pair(peer).sender.post(id, tag, buffer, expires_ns, now)
 
     def post_receive(
@@ -291,7 +291,6 @@ class OptinicEndpoint:
         timings = watch.timings()
         for first in range(0, len(timings.steps), MOST_TIMINGS):
             part = timings._replace(steps=timings.steps[first : first + MOST_TIMINGS])
-            self._hear(self._rank, part)
             for peer in sorted(self._ranks):
                 self._queue_pair(peer).control.post(encode_timings(part), self._now)
 

@@ -3,8 +3,7 @@
 Nothing is kept for what may be lost: a message is done when its last packet has left. A congestion control only paces
 (source: a reading note of arXiv 2512.22743): one with a window is taken as a rate of so many packets in a round trip,
 so that what is lost, packet or hint, holds nothing back (our reading). Loss is no sign of congestion to it. A message
-whose own timeout has passed is not sent any further, as its receiver has gone on (our reading of the timeout that the
-note gives the sender's work requests).
+that nobody waits for any longer (`timeout`) is not sent any further.
 """
 
 from collections import deque

@@ -297,4 +297,4 @@ def test_timers_run_from_the_start_and_all_ranks_learn_what_it_took() -> None:
     ends[0].start(10**6)
     ends[0].post_send(6, 1, 1, bytes(2 * MTU), 10**6 + 24_999)
     assert ends[0].transmit(10**6 + 24_999, 1)
-    assert not ends[0].transmit(10**6 + 25_000, 1), "rank 0 has learnt the same"
+    assert not ends[0].transmit(10**6 + 25_000, 1), "rank 0 has been told, and knows that nobody waits any longer"

@@ -386,7 +386,7 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
     (
         "not built yet: key",
         "kind: fat-tree, k: 4",
-        "kind: ring, hosts: 16, §multiport: true",
+        "kind: fat-tree, k: 4, §multiport: true",
         "topology.multiport",
         "not supported yet",
         "",

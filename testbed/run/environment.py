@@ -33,6 +33,7 @@ from testbed.units import Quantity, format_duration
 _SEED = 1
 _MOST_PROBES = 24
 _MOST_SEVERITY = 1 << 12
+_GROWTH, _FLAT = 0.02, 3  # a ratio that grows less than this share, so many doublings of severity on end, does not
 _FINEST = 0.002  # of the severity: closer than that the search does not look
 _LEAST_STALL_NS = 600 * 10**9  # model time: retransmission timeouts that double may take that long
 _NS = 1e9
@@ -114,12 +115,12 @@ class _Search:
             raise self._failure("the baseline's tail is longer than that without it")
         if self._near(low):
             return low
-        high = self._probe(target - 1)
+        high, flat = self._probe(target - 1), 0
         while not self._near(high) and high.ratio < target:
-            low = high
-            if high.severity >= _MOST_SEVERITY or len(self._probes) >= _MOST_PROBES:
+            if flat == _FLAT or high.severity >= _MOST_SEVERITY:
                 raise self._failure("no severity gives it: take fewer `events`, which then are not the median too")
-            high = self._probe(2 * high.severity)
+            low, high = high, self._probe(2 * high.severity)
+            flat = flat + 1 if high.ratio < (1 + _GROWTH) * low.ratio else 0
         while not self._near(high):
             if len(self._probes) >= _MOST_PROBES or high.severity - low.severity < _FINEST * high.severity:
                 raise self._failure(

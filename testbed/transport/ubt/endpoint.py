@@ -2,8 +2,8 @@
 
 It is told of each collective before that begins, and so knows its stages. What comes is placed where it says; a message
 is received when all of it is there, or when its stage ends without. Packets of what is over are thrown away, and what a
-peer is known to be past is not sent to it (our choice: nobody would look at it). In warm-up
-(or in the first collective, if there is none, unless t_B is given) nothing is lost: see `repeating`.
+peer is known to be past is not sent to it (our choice: nobody would look at it). In warm-up, or in the first collective
+if there is none, nothing is lost, unless t_B is given: see `repeating`.
 """
 
 from collections import deque
@@ -150,7 +150,7 @@ class UbtEndpoint:
             raise ValueError("UBT ends receives by its own bounds")
         message = self._inbox.post(id, as_bytes(buffer))
         if message.over:
-            self._events.append(Received(id, message.there.missing()))
+            self._events.append(Received(id, message.missing))
         elif self._reliable and peer in self._lost:
             self._fail(message, self._lost[peer])
 
@@ -298,7 +298,7 @@ class UbtEndpoint:
                 if message.stage == stage.number and not message.over:
                     self._end(message, stage)
                     if message.view is not None:
-                        self._events.append(Received(message.id, message.there.missing()))
+                        self._events.append(Received(message.id, message.missing))
             if stage.expected_bytes and not self._reliable:
                 self._incast.ended(stage.expected_bytes - stage.received_bytes)
             following = stage.number + 1

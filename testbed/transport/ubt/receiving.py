@@ -29,6 +29,11 @@ class Incoming:
     def whole(self) -> bool:
         return self.there.there == self.there.chunks
 
+    @property
+    def missing(self) -> tuple[tuple[int, int], ...]:
+        """The bytes [first, last) that have not come."""
+        return self.there.missing() if self.bytes else ()
+
     def fits(self, offset: int, payload_bytes: int) -> bool:
         """Whether a packet of it can be at `offset`, so long."""
         chunk, rest = divmod(offset - self.first, self.mtu_bytes)

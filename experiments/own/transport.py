@@ -37,6 +37,7 @@ from testbed.wire.roce import (
     decode,
     encode,
     pad_bytes,
+    psn_difference,
 )
 
 
@@ -69,7 +70,8 @@ class Flow:
     flying: dict[int, tuple[Packet, int]] = field(default_factory=dict)  # by PSN: sent, and to be repeated at; in order
     unsent: dict[int, int] = field(default_factory=dict)  # by send: packets not acknowledged
     receives: dict[int, Message] = field(default_factory=dict)  # by tag
-    heard: set[int] = field(default_factory=set)  # PSNs
+    expected: int = 0  # all PSNs before were heard
+    heard: set[int] = field(default_factory=set)  # PSNs beyond it
     owed: deque[int] = field(default_factory=deque)  # PSNs to acknowledge
 
 
@@ -107,9 +109,10 @@ class Scatter:
     def receive(self, arrival: Arrival, now: int) -> None:
         self._now = now
         size = arrival.segment_bytes
+        flow = self._flows.get(arrival.peer)
         for index, data in enumerate(arrival.headers):
             self.counters.received_packets += 1
-            if not self._take(self._flows[arrival.peer], data, arrival.payload[index * size : (index + 1) * size]):
+            if flow is None or not self._take(flow, data, arrival.payload[index * size : (index + 1) * size]):
                 self.counters.malformed += 1
 
     def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]:
@@ -176,7 +179,8 @@ class Scatter:
             self._events.append(Sent(packet.message))
 
     def _land(self, flow: Flow, header: Header, place: Reth, payload: Buffer) -> bool:
-        if header.psn in flow.heard:
+        ahead = psn_difference(header.psn, flow.expected)
+        if ahead < 0 or header.psn in flow.heard:
             self.counters.duplicates += 1
             flow.owed.append(header.psn)
             return True
@@ -189,7 +193,9 @@ class Scatter:
         message.buffer[place.address : end] = payload
         self.counters.received_bytes += len(payload)
         flow.heard.add(header.psn)
-        flow.heard.discard((header.psn + PSN_MODULUS // 2) % PSN_MODULUS)  # numbers come round again
+        while flow.expected in flow.heard:
+            flow.heard.remove(flow.expected)
+            flow.expected = (flow.expected + 1) % PSN_MODULUS
         flow.owed.append(header.psn)
         message.left -= 1
         if not message.left:

@@ -64,6 +64,7 @@ class Network:
     log: list[tuple[int, int, Burst]] = field(default_factory=list)  # (now, sender, burst)
     lost: int = 0
     doubled: int = 0
+    until_ns: int = 1 << 62  # what is due later is not waited for
     _flying: list[tuple[int, int, int, Arrival]] = field(default_factory=list)
     _timed: list[tuple[int, int, Callable[[int], None]]] = field(default_factory=list)
     _order: int = 0
@@ -79,16 +80,16 @@ class Network:
         for _ in range(limit_steps):
             while self._send(budget_packets):
                 pass
+            self._look()
             times = [entry[0] for entry in (*self._flying[:1], *self._timed[:1])]
             times += [at for end in self.ends if (at := end.deadline()) is not None]
-            if not times:
+            if not times or min(times) > self.until_ns:
                 break
             self.now = max(self.now, min(times))
             self._arrive()
         else:
             raise AssertionError(f"still busy at {self.now} ns")
-        for rank, end in enumerate(self.ends):
-            self.events[rank] += end.events()
+        self._look()
 
     def totals(self) -> Counter[str]:
         """Counters summed over the ends."""
@@ -98,6 +99,11 @@ class Network:
                 value = getattr(end.counters, name)
                 total.update(value if isinstance(value, dict) else {name: value})
         return total
+
+    def _look(self) -> None:
+        """All that may be sent now has been."""
+        for rank, end in enumerate(self.ends):
+            self.events[rank] += end.events()
 
     def _send(self, budget_packets: int) -> bool:
         sent = False
@@ -123,8 +129,10 @@ class Network:
                 else:
                     pieces.append((at, marked, index, index + 1))
         for at, marked, first, last in pieces:
-            run = arrival(sender, burst, first, last, ECN_CE if marked else None)
-            heapq.heappush(self._flying, (at, self._next_order(), burst.peer, run))
+            self._fly(at, burst.peer, arrival(sender, burst, first, last, ECN_CE if marked else None))
+
+    def _fly(self, at_ns: int, target: int, run: Arrival) -> None:
+        heapq.heappush(self._flying, (at_ns, self._next_order(), target, run))
 
     def _arrive(self) -> None:
         while self._timed and self._timed[0][0] <= self.now:

@@ -1,5 +1,6 @@
 """Which packets are under way, where on which path, and which of them are lost."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from testbed.transport.falcon.parameters import Constants
@@ -70,11 +71,11 @@ class Flights:
         if self._flying:
             self._lose(min(self._flying))
 
-    def expired(self, now: int, factor: int) -> list[FlowPath]:
-        """Take for lost all whose timeout, so many times as long, is over; the paths that they were on."""
+    def expired(self, now: int, timeout_ns: Callable[[Flight], int]) -> list[FlowPath]:
+        """Take for lost all whose timeout is over; the paths that they were on."""
         paths: dict[int, FlowPath] = {}
         for sequence, flight in list(self._flying.items()):
-            if flight.left_ns + factor * flight.path.timeout_ns() <= now:
+            if flight.left_ns + timeout_ns(flight) <= now:
                 self._lose(sequence)
                 paths[flight.path.label] = flight.path
         return list(paths.values())

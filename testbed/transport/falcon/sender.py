@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from testbed.transport.endpoint import Buffer, Burst, Counters, Event, Failed
-from testbed.transport.falcon.flights import Flights
+from testbed.transport.falcon.flights import Flight, Flights
 from testbed.transport.falcon.parameters import Constants
 from testbed.transport.falcon.paths import FlowPath, choose
 from testbed.transport.roce.address import Address
@@ -52,6 +52,7 @@ class FalconSender:
         self._probed = False  # since something was heard
         self._held_ns: int | None = None  # until when the receiver is not ready
         self._timeouts = self._held = 0  # in a row
+        self._expired_ns = 0  # when the last of them was
 
     @property
     def busy(self) -> bool:
@@ -83,8 +84,9 @@ class FalconSender:
         due = [at for at in (self._held_ns, self._early_ns, self._probe_ns, self._expires_ns) if at is not None]
         if (ready_ns := self.ready_ns(now)) is not None:
             due.append(ready_ns)
-            if ready_ns > now:
-                due += [at for path in self._paths if (at := path.pacer.changes_ns()) is not None]
+            if ready_ns > now:  # and the rates of these were just asked for
+                waiting = (self._flights.first_lost[1],) if self._flights.lost else self._paths
+                due += [at for path in waiting if (at := path.pacer.changes_ns()) is not None]
         return min(due, default=None)
 
     def run(self, now: int, ready_ns: int, budget_packets: int) -> Burst:
@@ -227,9 +229,20 @@ class FalconSender:
         oldest = self._flights.oldest
         if oldest is None or self._held_ns is not None:
             return None
-        return oldest.left_ns + (oldest.path.timeout_ns() << self._timeouts)
+        return oldest.left_ns + self._timeout_ns(oldest)
+
+    def _timeout_ns(self, flight: Flight) -> int:
+        """How long a packet is waited for: twice as long after each timeout, but for what left before that."""
+        before = self._timeouts and flight.left_ns < self._expired_ns
+        return flight.path.timeout_ns() << self._timeouts - bool(before)
 
     def _expire(self, now: int) -> None:
+        """Packets that left together expire one after the other: only the first of them tells of a timeout."""
+        oldest = self._flights.oldest
+        assert oldest is not None
+        if self._timeouts and oldest.left_ns < self._expired_ns:
+            self._flights.expired(now, self._timeout_ns)
+            return
         self._counters.timeouts += 1
         if self._timeouts == self._constants.retries:
             self.fail(
@@ -237,11 +250,12 @@ class FalconSender:
                 f"{self._outbox.acknowledged & 0xFFFFFF:#08x} on, after {self._timeouts} retries"
             )
             return
-        for path in self._flights.expired(now, 1 << self._timeouts):
+        for path in self._flights.expired(now, self._timeout_ns):
             path.control.on_timeout(now)
             path.change()
             self._count("paths_changed")
         self._timeouts += 1
+        self._expired_ns = now
 
     def _hold(self, now: int, wait_ns: int) -> None:
         if self._held == self._constants.rnr_retries:

@@ -55,6 +55,8 @@ class Connection(Protocol):
 class ConnectedEndpoint:
     """A `testbed.transport.endpoint.Endpoint`; `connect(peer, counters, events)` makes the connection to a peer.
 
+    It hands over one run a connection at a time, so that answers need not wait until more of them have left.
+
     counters.naks (without RNR NAKs) and .cnps count those sent; extra has rnr_naks (sent), naks_received, cnps_received
     and, for each kind of bad packet, `bad_...`; all of these last are in counters.malformed.
     """
@@ -106,15 +108,12 @@ class ConnectedEndpoint:
             spoken = connection.speak(now, left)
             bursts += spoken
             left -= len(spoken)
-        waiting = list(self._active.items())
-        while waiting and left > 0:
-            peer, connection = waiting.pop(0)
+        for peer, connection in list(self._active.items()):
             ready_ns = connection.ready_ns(now)
-            if ready_ns is None or ready_ns > now:
+            if left <= 0 or ready_ns is None or ready_ns > now:
                 continue
             bursts.append(connection.run(now, ready_ns, left))
             left -= bursts[-1].packets
-            waiting.append((peer, connection))
             self._active[peer] = self._active.pop(peer)  # to the end: the next call begins with the others
         return bursts
 

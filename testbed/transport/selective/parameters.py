@@ -13,7 +13,8 @@ _RTO_LOW_NS = 100_000
 _RTO_HIGH_NS = 320_000
 _SLOW_PATH_NS = 20_000
 _ACK_EVERY_MOST = 16
-_SHARE = 16  # of a BDP that is acknowledged at once
+_AROUND = 3  # what is not answered yet, and a run at each end that packets and answers wait for
+_SHARE = 8  # of a BDP that is acknowledged at once
 
 _IRN = "IRN, section 4.1 (recalled)"
 
@@ -32,7 +33,7 @@ def _ack_every(path: Path, values: Values) -> Value:
 
 
 def _window(path: Path, values: Values) -> Value:
-    return max(2, bdp_packets(path, values) + whole(values, "ack_every"))
+    return bdp_packets(path, values) + _AROUND * whole(values, "ack_every")
 
 
 def _rto_high(path: Path, _: Values) -> Value:
@@ -58,7 +59,7 @@ IRN_PARAMETERS = (
         110,
         "packets",
         _IRN,
-        "1 BDP, and the packets of one acknowledgement",
+        f"1 BDP, and {_AROUND} times the packets of an acknowledgement, which wait for each other at the ends",
         _window,
         least=1,
         most=1 << 22,

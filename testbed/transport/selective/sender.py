@@ -34,7 +34,8 @@ class Sender:
     """Packets that are lost (`Scoreboard`) leave before new ones, whatever the window is.
 
     The timer runs while something is in flight, from the last answer that told of something new. A receiver that has
-    no receive posted yet holds the sender, which then sends again all that is not known to be there.
+    no receive posted yet holds the sender, which then sends again all that is not known to be there. Runs are as long
+    as what one answer is for (our choice): answers to the other direction wait for a run of this one.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Sender:
     def run(self, now: int, ready_ns: int, budget_packets: int) -> Burst:
         """The next run, at most `budget_packets` long; only when `ready_ns` (from the method of that name) has come."""
         outbox, constants = self._outbox, self._constants
-        most = min(budget_packets, constants.burst_packets, self._run_packets or budget_packets)
+        most = min(budget_packets, constants.burst_packets, self._run_packets or constants.ack_every_packets)
         if (lost := self._scoreboard.lost(most)) is not None:
             first, end = lost
             message = outbox.message(first)

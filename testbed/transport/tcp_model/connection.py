@@ -49,7 +49,8 @@ class Connection:
         self._times: deque[tuple[int, int]] = deque()  # (end, instant) of what was sent once
         self._incoming = Incoming(peer, events, self.fail)
         self._expected = 0
-        self._ahead: list[tuple[int, int, memoryview]] = []  # heap of (first, end, bytes) behind a gap
+        self._ahead: list[tuple[int, int, int, memoryview]] = []  # heap of (first, end, order, bytes) behind a gap
+        self._order = 0
         self._acknowledge = False
         self._repeats = 0  # acknowledgements that must go by themselves: each counts as a duplicate
 
@@ -148,7 +149,8 @@ class Connection:
             self._counters.out_of_order += 1
             self._repeats += 1
             if end - self._expected <= _BUFFER_BYTES:
-                heapq.heappush(self._ahead, (first, end, payload))
+                self._order += 1
+                heapq.heappush(self._ahead, (first, end, self._order, payload))
             return
         if end <= self._expected:
             self._counters.duplicates += 1
@@ -157,7 +159,8 @@ class Connection:
         self._acknowledge = True
         self._deliver(first, end, payload)
         while self._ahead and self._ahead[0][0] <= self._expected:
-            self._deliver(*heapq.heappop(self._ahead))
+            first, end, _, payload = heapq.heappop(self._ahead)
+            self._deliver(first, end, payload)
 
     def _deliver(self, first: int, end: int, payload: memoryview) -> None:
         if end > self._expected:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from testbed.transport.endpoint import Event, Failed, Received, Sent
 
 _HEAD = struct.Struct("!IQ")  # tag, length in bytes
+_LARGEST_MESSAGE_BYTES = 1 << 31  # as RoCE's
 
 
 class _Piece(NamedTuple):
@@ -148,6 +149,9 @@ class Incoming:
                 self._lose(_misfit(length, len(view)))
                 return
             message = _Message(number, view)
+        elif length > _LARGEST_MESSAGE_BYTES:
+            self._lose(f"it sent a message of {length} bytes")
+            return
         else:
             message = _Message(None, memoryview(bytearray(length)))
             self._early.setdefault(tag, deque()).append(message)

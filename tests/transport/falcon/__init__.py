@@ -1,0 +1,1 @@
+"""The Falcon-like transport, packet by packet."""

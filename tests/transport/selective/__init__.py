@@ -1,0 +1,1 @@
+"""Selective repeat: IRN and SRNIC packet by packet."""

@@ -177,7 +177,7 @@ class UbtEndpoint:
 
     def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]:
         self._now = now
-        bursts = []
+        bursts: list[Burst] = []
         while self._owed and len(bursts) < budget_packets:
             bursts.append(self._control(*self._owed.popleft()))
         bursts += self._outbox.transmit(now, budget_packets - len(bursts))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -150,7 +151,7 @@ def error_against_time(points: Mapping[str, Delivered]) -> str:
         return as_svg(figure)
 
 
-def _style(place: int) -> dict[str, object]:
+def _style(place: int) -> dict[str, Any]:
     """Of the curve of that number; after all colours come dashes."""
     again, colour = divmod(place, len(SERIES))
     return {"color": SERIES[colour], "lw": 1.5, "ls": _DASHES[again % len(_DASHES)]}

@@ -218,6 +218,6 @@ class Books:
 def _checked_by_kernel(job: JobPlan) -> bool:
     """Whether the UDP checksum is all that a job's packets have, so that kernels throw away what is damaged."""
     if job.aggregation is not None:
-        return job.spec.transport.parameters.get("framing", "udp") == "udp"
+        return bool(job.spec.transport.parameters.get("framing", "udp") == "udp")
     transport = find(job.spec.transport.kind)
     return transport.make is not None and transport.framing.checksum == "udp"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import mean
 
+from testbed.collective.executor import Gap
 from testbed.errors import RunFailed
 from testbed.plan.model import JobPlan
 from testbed.results.samples import GapRow, IterationEvidence, IterationRow
@@ -201,7 +202,7 @@ class _Job:
         self.measured.evidence.append(evidence)
         valid = not suspicious(evidence, self.plan.prediction.base_rtt_ns)
         self._emit(self._row(number, message, warm=False, valid=valid) for message in done.values())
-        gaps = [GapRow(number, rank, *gap, self.plan.name) for rank, gap in _gaps(done)]
+        gaps = [GapRow(number, rank, *Gap(*gap), self.plan.name) for rank, gap in _gaps(done)]
         if gaps:
             self._hooks.on_gaps(gaps)
 

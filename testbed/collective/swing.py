@@ -31,7 +31,8 @@ def generate(collective: str, ranks: int, root: int) -> Schedule:
 def peers(ranks: int, step: int) -> Ranks:
     """Whom each of a power of two of ranks meets."""
     rank, distance = np.arange(ranks), (1 - (-2) ** (step + 1)) // 3
-    return np.where(rank % 2, rank - distance, rank + distance) % ranks
+    met: Ranks = np.where(rank % 2, rank - distance, rank + distance) % ranks
+    return met
 
 
 def _halves(core: Ranks) -> tuple[list[Transfers], list[Transfers]]:

@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 
 from testbed.plan.predict import buffers, layers
+from testbed.spec.model import WorkloadSpec
 from testbed.spec.reader import read_spec
 from testbed.spec.resolved import resolved_text
 from testbed.spec.schema import json_schema
@@ -25,10 +26,13 @@ workload:
 """
 
 
-def spec(folder: Path, text: str, *overrides: str) -> object:
+def read_spec_of(folder: Path, text: str, *overrides: str) -> WorkloadSpec:
+    """Its workload."""
     path = folder / "spec.yaml"
     path.write_text(text)
-    return read_spec(path, overrides)
+    workload = read_spec(path, overrides).workload
+    assert workload is not None
+    return workload
 
 
 CASES = [  # a piece of TEXT, what it becomes (§: where the mistake is told), key, in the message, suggestion
@@ -92,11 +96,6 @@ def test_parameters_can_be_set_and_are_left_behind_with_their_kind(tmp_path: Pat
         plain = read_spec_of(tmp_path, TEXT, none)
         assert plain.coded_by is None
         assert buffers(plain) == [(25_000, 4)]
-
-
-def read_spec_of(folder: Path, text: str, *overrides: str):  # type: ignore[no-untyped-def]
-    """Its workload."""
-    return spec(folder, text, *overrides).workload  # type: ignore[attr-defined]
 
 
 def test_the_resolved_spec_has_every_parameter_of_the_codec(tmp_path: Path) -> None:

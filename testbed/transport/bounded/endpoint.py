@@ -21,6 +21,7 @@ from testbed.transport.endpoint import (
     as_bytes,
 )
 from testbed.transport.roce.flights import Flights, Line
+from testbed.transport.tcp_model.timer import RetransmissionTimeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,11 @@ class BoundedEndpoint:
                 peer,
                 self._dialect,
                 making.limits,
-                Listener(making.control(), flights, making.limits.patience.timeout_ns),
+                Listener(
+                    making.control(),
+                    flights,
+                    RetransmissionTimeout(making.limits.patience.timeout_ns, making.path.base_rtt_ns),
+                ),
                 making.ports(peer),
                 self._line.leave,
                 self.counters,

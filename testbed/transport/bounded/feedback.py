@@ -3,8 +3,9 @@
 Every packet of data to a peer has a number. One that asks, the last of a run, has the receiver say which packet came
 last and whether those since it last said so were marked; it also says so when that changes, as DCTCP's receivers do
 (RFC 8257, section 3.2). A packet that was passed over counts as one that came: what is lost is meant to be lost, or is
-repaired, and how much may be sent follows marks and round trips alone. Source: our reading of DLCP's "DCTCP-like" rate
-control on ECN; neither it nor MLT says how a sender hears.
+repaired, and how much may be sent follows marks and round trips alone. Where nothing is heard for as long as RFC 6298
+says (above the smoothed round trip at least one base round trip), nothing is under way any more. Source: our reading of
+DLCP's "DCTCP-like" rate control on ECN; neither it nor MLT says how a sender hears.
 """
 
 from collections import deque
@@ -12,18 +13,19 @@ from collections import deque
 from testbed.transport.congestion import CongestionControl
 from testbed.transport.endpoint import ECN_CE
 from testbed.transport.roce.flights import Flights
+from testbed.transport.tcp_model.timer import RetransmissionTimeout
 from testbed.wire.bounded import SEQUENCES, Feedback
 
 
 class Listener:
-    """The sender's side. `silence_ns`: after so long without a word nothing is under way any more."""
+    """The sender's side. silence: after so long without a word nothing is under way any more."""
 
-    def __init__(self, control: CongestionControl, flights: Flights, silence_ns: int) -> None:
+    def __init__(self, control: CongestionControl, flights: Flights, silence: RetransmissionTimeout) -> None:
         self.control = control
         self.next = 0  # number of the packet that is sent next; never wraps, on the wire it does
         self.expires_ns: int | None = None
         self._flights = flights
-        self._silence_ns = silence_ns
+        self._silence = silence
         self._heard = 0  # one past the latest packet that came, as far as is known
 
     @property
@@ -42,7 +44,7 @@ class Listener:
         if self.asks:
             self._flights.left(self.next, self.next + packets, at_ns, 8 * wire_bytes, again=False)
             if self.expires_ns is None:
-                self.expires_ns = now + self._silence_ns
+                self.expires_ns = now + self._silence.now_ns
         self.next += packets
         self.control.on_sent(now, wire_bytes)
 
@@ -55,9 +57,12 @@ class Listener:
             return False
         if ahead:
             rtt_ns = self._flights.rtt_ns(self._heard + ahead - 1, now)
+            if rtt_ns is not None:
+                self._silence.sample(rtt_ns)
+            self._silence.progress()
             self._heard += ahead
             self.control.on_ack(now, ahead, rtt_ns, feedback.marked)
-            self.expires_ns = now + self._silence_ns if self._heard < self.next else None
+            self.expires_ns = now + self._silence.now_ns if self._heard < self.next else None
         return True
 
     def on_deadline(self, now: int, *, waited_for: bool) -> bool:
@@ -68,6 +73,7 @@ class Listener:
         self._heard = self.next
         self._flights.forget()
         if waited_for:
+            self._silence.back_off()
             self.control.on_timeout(now)
         return waited_for
 

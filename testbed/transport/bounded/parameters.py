@@ -36,7 +36,7 @@ def probe_timeout(default_ns: int, source: str) -> Parameter:
     """`probe_timeout`, how long an answer is waited for."""
     return Parameter(
         "probe_timeout",
-        "how long an answer to a PROBE, or any word of how packets fared, is waited for",
+        "how long an answer to a PROBE is waited for; and, before a round trip is known, for how packets fared",
         default_ns,
         "ns",
         source,

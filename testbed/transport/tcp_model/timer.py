@@ -1,4 +1,4 @@
-"""The retransmission timeout of RFC 6298, with Linux's bounds."""
+"""The retransmission timeout of RFC 6298, by default with Linux's bounds."""
 
 INITIAL_NS = 1_000_000_000  # RFC 6298, 2.1
 LEAST_NS = 200_000_000  # Linux: TCP_RTO_MIN, above the smoothed round trip
@@ -6,9 +6,12 @@ MOST_NS = 120_000_000_000  # Linux: TCP_RTO_MAX
 
 
 class RetransmissionTimeout:
-    """How long to wait for an acknowledgement."""
+    """How long to wait for an acknowledgement: `initial_ns` before there is a round trip, then the smoothed one and at
+    least `least_ns` more."""
 
-    def __init__(self) -> None:
+    def __init__(self, initial_ns: int = INITIAL_NS, least_ns: int = LEAST_NS) -> None:
+        self._initial_ns = initial_ns
+        self._least_ns = least_ns
         self._smoothed_ns: int | None = None
         self._variation_ns = 0
         self._backoff = 0
@@ -36,7 +39,7 @@ class RetransmissionTimeout:
 
     @property
     def now_ns(self) -> int:
-        base_ns = INITIAL_NS
+        base_ns = self._initial_ns
         if self._smoothed_ns is not None:
-            base_ns = self._smoothed_ns + max(LEAST_NS, 4 * self._variation_ns)
+            base_ns = self._smoothed_ns + max(self._least_ns, 4 * self._variation_ns)
         return min(MOST_NS, base_ns << self._backoff)

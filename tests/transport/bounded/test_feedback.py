@@ -6,6 +6,7 @@ from testbed.transport.bounded.feedback import Listener, Teller
 from testbed.transport.congestion.control import Windowed
 from testbed.transport.endpoint import ECN_CE, ECN_ECT0
 from testbed.transport.roce.flights import Flights, Line
+from testbed.transport.tcp_model.timer import RetransmissionTimeout
 from testbed.wire.bounded import SEQUENCES, Feedback
 from tests.transport.pump import Network, impaired
 
@@ -28,7 +29,7 @@ class Heard(Windowed):
 
 def listener():
     control = Heard()
-    return control, Listener(control, Flights(Line(10**9), 8 * 1000), 50_000)
+    return control, Listener(control, Flights(Line(10**9), 8 * 1000), RetransmissionTimeout(50_000, 20_000))
 
 
 def test_packets_that_were_passed_over_count_as_come():
@@ -53,8 +54,19 @@ def test_silence_is_a_timeout_only_if_somebody_waits():
     assert ear.on_deadline(50_000, waited_for=True)
     assert (control.timeouts, ear.room) == (1, 8)
     ear.left(8, 60_000, 60_000, 8000)
-    assert not ear.on_deadline(110_000, waited_for=False)
+    assert not ear.on_deadline(159_999, waited_for=True)  # twice as long, the second time
+    assert not ear.on_deadline(160_000, waited_for=False)
     assert (control.timeouts, ear.room) == (1, 8)
+
+
+def test_silence_is_measured_by_round_trips():
+    control, ear = listener()
+    for number in range(20):
+        ear.left(1, number * 10**6, number * 10**6, 1000)
+        assert ear.hear(Feedback(number, False), number * 10**6 + 30_000)
+    ear.left(8, 10**8, 10**8, 8000)
+    assert ear.expires_ns == 10**8 + 30_000 + 20_000  # RFC 6298, above the round trip at least what was said
+    assert control.timeouts == 0
 
 
 def test_a_receiver_says_at_once_that_marks_begin_or_end():

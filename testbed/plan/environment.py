@@ -52,9 +52,7 @@ def baseline_job(spec: Spec) -> JobSpec:
         "compute": Quantity(work.compute_ns),
         "iterations": spec.environment.iterations,
     }
-    return JobSpec(
-        workers=spec.workers, transport=baseline.transport, workload=WorkloadSpec.model_validate(keys), start_ns=0
-    )
+    return JobSpec(workers=spec.workers, transport=baseline.transport, workload=WorkloadSpec.model_validate(keys))
 
 
 def with_environment(spec: Spec, ranks: RankPaths, switching: Switching) -> Spec:

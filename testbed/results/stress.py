@@ -1,6 +1,7 @@
 """What background flows and an environment came to, for `result.json`."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from testbed.plan.environment import baseline_job, load_of
 from testbed.plan.model import Plan
@@ -55,7 +56,7 @@ def _entry(number: int, entry: TrafficSpec, flows: Sequence[FlowRow], distribute
     )
 
 
-def _times(flows: Sequence[FlowRow], distribute: Distribute) -> dict[str, object]:
+def _times(flows: Sequence[FlowRow], distribute: Distribute) -> dict[str, Any]:
     """The keys of `FlowTimes`."""
     done = [(row.fct_ns, row.alone_ns) for row in flows if row.fct_ns is not None]
     slow = sorted(fct / alone for fct, alone in done)

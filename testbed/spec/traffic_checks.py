@@ -1,7 +1,6 @@
 """What must hold of a spec's background traffic: its hosts are there, and its packets and flows can be sent."""
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from testbed.errors import UsageError
@@ -133,7 +132,7 @@ def _check_flows(net: Network, path: Path, entry: TrafficSpec) -> None:
 def _check_packet(net: Network, path: Path, entry: TrafficSpec) -> None:
     """Whether a packet and its headers fit all links that it may cross."""
     graph, sources = net.graph, entry.sources
-    hosts: Collection[str] = {*sources, *entry.targets}
+    hosts = {*sources, *entry.targets}
     if graph is None or net.findings.incomplete("links") or not hosts <= set(graph.hosts):
         return
     apart = len({graph.edge_switch(host) for host in hosts}) > 1

@@ -64,7 +64,7 @@ class FlowSource:
 
 def flow_sources(traffic: tuple[TrafficSpec, ...], graph: Graph) -> tuple[FlowSource, ...]:
     """Of all entries of kind `flows`, in order; raises UsageError for sizes that cannot be had."""
-    made = []
+    made: list[FlowSource] = []
     for number, entry in enumerate(traffic):
         if entry.kind == "flows":
             made += _of(entry, number, graph)

@@ -83,8 +83,7 @@ def stall_ns(
             key = (number, rank, iteration, *(() if step is None else (step,)))
             if Fraction(derive(seed, "stall", *key), _DRAWS) < (fault.probability or 0):
                 usual_ns = fault.for_ns if fault.for_ns is not None else (fault.factor or 0) * uncongested_ns
-                share = (derive(seed, "stall length", *key) + 0.5) / _DRAWS if fault.distribution else 0.5
-                total_ns += round(usual_ns * _relative(fault, share))
+                total_ns += round(usual_ns * _relative(fault, (derive(seed, "stall length", *key) + 0.5) / _DRAWS))
     return total_ns
 
 
@@ -96,11 +95,12 @@ def _relative(fault: FaultSpec, share: float) -> float:
     """
     if fault.distribution is None or fault.tail_ratio is None:
         return 1.0
+    share = min(share, 1 - 2**-53)  # which a float may round up
     if fault.distribution == "lognormal":
         normal = NormalDist()
         return math.exp(math.log(fault.tail_ratio) / normal.inv_cdf(0.99) * normal.inv_cdf(share))
     exponent = math.log(50) / math.log(fault.tail_ratio)
-    return (2 * (1 - share)) ** (-1 / exponent)
+    return math.pow(2 * (1 - share), -1 / exponent)
 
 
 def slow_factor(faults: Sequence[FaultSpec], rank: int, job: str = "") -> float:

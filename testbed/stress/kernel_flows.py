@@ -12,6 +12,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from testbed.plan.environment import struck_in_warmup
 from testbed.plan.model import Plan
@@ -66,7 +67,7 @@ class KernelFlows:
         if self._sources:
             self._completions = Completions(plan)
             for target in dict.fromkeys(target for source in self._sources for target in source.targets):
-                listener = inside(target, lambda ip=plan.addresses[target].ip: _listener(ip))
+                listener = inside(target, partial(_listener, plan.addresses[target].ip))
                 self._listeners[listener.fileno()] = listener
 
     def warm_up(self, now_ns: int) -> None:

@@ -14,6 +14,7 @@ from testbed.spec.model import EnvironmentSpec, Spec, TransportSpec
 from testbed.spec.reader import read_experiment, read_spec
 from tests.simulation.runs import Silent, simulate
 
+pytestmark = pytest.mark.slow
 RATIO, TOLERANCE = 3, 0.05
 STAR: dict[str, Any] = {
     "name": "test",

@@ -24,7 +24,7 @@ CASES = [  # what is changed, to what (§: the place that is told), the key, the
     ("a wrong kind", "{kind: roce, mtu", "{kind: §roco, mtu", "jobs.bulk.transport.kind", "no transport", "roce"),
     ("a constant", "mtu: 1024", "§mtuu: 1024", "jobs.bulk.transport.mtuu", "is not a parameter of roce", "mtu"),
     ("a value", "mtu: 1024", "mtu: §1000", "jobs.bulk.transport.mtu", "1000", "1024"),
-    ("not built yet", "kind: roce, mtu: 1024, congestion: dcqcn", "kind: §irn", "jobs.bulk.transport.kind", "yet", ""),
+    ("not built yet", "size: 64KiB, iterations: 5", "kind: §training", "jobs.bulk.workload.kind", "yet", ""),
     ("a size", "size: 64KiB", "size: §3B", "jobs.bulk.workload.size", "whole number of float32", "4B"),
     ("a missing unit", "start: 2ms", "start: §2", "jobs.bulk.start", "", ""),
     ("a host twice", "h1, h5]", "h1, §h0]", "jobs.train.workers.placement.3", "has rank train/0", ""),

@@ -62,7 +62,7 @@ def test_two_stalls_are_drawn_apart_and_add_up() -> None:
 def test_other_faults_do_not_change_the_draws() -> None:
     with_slow = (*_faults({"kind": "slow", "worker": 0, "factor": 2}), *STALL)
     for iteration in range(100):
-        key = {"rank": 1, "iteration": iteration, "step": 2, "uncongested_ns": 0}
+        key: dict[str, Any] = {"rank": 1, "iteration": iteration, "step": 2, "uncongested_ns": 0}
         assert stall_ns(with_slow, 1, **key) == stall_ns(STALL, 1, **key)
 
 
@@ -200,7 +200,9 @@ def test_a_stall_s_distribution_has_its_median_and_its_ratio(distribution: str, 
 def test_how_long_a_stall_is_does_not_change_which_there_are() -> None:
     stall = {"kind": "stall", "worker": "all", "probability": "5%", "for": "10us", "of": "step"}
     spread = _faults({**stall, "distribution": "pareto", "tail_ratio": 3})
-    keys = [{"rank": 0, "iteration": iteration, "step": 1, "uncongested_ns": 0} for iteration in range(500)]
+    keys: list[dict[str, Any]] = [
+        {"rank": 0, "iteration": iteration, "step": 1, "uncongested_ns": 0} for iteration in range(500)
+    ]
     assert [stall_ns(spread, 1, **key) > 0 for key in keys] == [stall_ns(STALL, 1, **key) > 0 for key in keys]
 
 

@@ -12,7 +12,7 @@ control messages that have to come (timings) go, as SEND ONLY, to a queue pair o
 one with bit 23 set, and are acknowledged there as in RoCE. Both are our reading of "hints" and of "a reliable queue
 pair".
 
-A timings message: collective 32 | bytes of it 64 | n 16 | n times (step 32, elapsed 64 ns).
+A timings message: collective 32 | bytes of it 64 | n 16 | n times (step 32 | elapsed 64 | usual 64), in nanoseconds.
 """
 
 import struct
@@ -41,14 +41,14 @@ from testbed.wire.roce import (
 UC_WRITE_ONLY_IMMEDIATE = 0x2B  # IBTA volume 1, table 38: unreliable connection 0x20, WRITE ONLY with immediate 0x0b
 DATA_BYTES = BTH_BYTES + RETH_BYTES + IMMEDIATE_BYTES
 CONTROL_BIT = 1 << 23  # of queue pair numbers
-MOST_TIMINGS = 64  # in one message: 782 bytes, which fit in any packet that holds a KiB
+MOST_TIMINGS = 48  # in one message: 974 bytes, which fit in any packet that holds a KiB
 
 _DATA = struct.Struct(">BBHIIQIII")
 _PARITY = 1 << 63
 _ASKS = 1 << 31
 _KNOWN = (ACKNOWLEDGE, CNP, SEND_ONLY)
 _TIMINGS = struct.Struct(">IQH")
-_TIMING = struct.Struct(">IQ")
+_TIMING = struct.Struct(">IQQ")
 
 # As in `testbed.wire.roce.OPCODES`: every packet is told at once, as a run of its own.
 HEADERS = bytes(
@@ -74,11 +74,12 @@ class Data(NamedTuple):
 
 
 class Timings(NamedTuple):
-    """What a rank measured of the collective `number` over `bytes`: (step, nanoseconds since its start)."""
+    """What a rank measured of the collective `number` over `bytes`: by step, the nanoseconds since its start, and how
+    many it would usually take (0: not known yet)."""
 
     number: int
     bytes: int
-    steps: Sequence[tuple[int, int]]
+    steps: Sequence[tuple[int, int, int]]
 
 
 def encode_data(data: Data) -> bytes:
@@ -136,7 +137,7 @@ def control_acknowledgement(queue_pair: int, number: int) -> bytes:
 def encode_timings(timings: Timings) -> bytes:
     """At most `MOST_TIMINGS` steps."""
     parts = [_TIMINGS.pack(timings.number, timings.bytes, len(timings.steps))]
-    return b"".join([*parts, *(_TIMING.pack(step, elapsed_ns) for step, elapsed_ns in timings.steps)])
+    return b"".join([*parts, *(_TIMING.pack(*step) for step in timings.steps)])
 
 
 def decode_timings(data: bytes | memoryview) -> Timings:

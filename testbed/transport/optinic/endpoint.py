@@ -88,7 +88,7 @@ class OptinicEndpoint:
         self._active: dict[int, _QueuePair] = {}  # those with something to send or to wait for, the next to serve first
         self._events: list[Event] = []
         self._now = 0
-        self._costs = Costs(self._constants.weight, self._constants.slack)
+        self._costs = Costs(self._constants.weight)
         self._first = First(path, len(peers), self._constants.first_slack)
         self._watch: Stopwatch | None = None
         self._told: dict[tuple[int, int, int], Timings] = {}  # by rank, collective and first step
@@ -102,9 +102,9 @@ class OptinicEndpoint:
         if self._watch is not None:
             number = self._watch.number
             others = [told for (rank, *_), told in self._told.items() if told.number == number and rank != self._rank]
-            self._costs.learn(self._watch.timings(), others)
+            self._costs.learn(self._watch.timings(), others, warmup=self._watch.warmup)
             self._told = {key: told for key, told in self._told.items() if told.number > number}
-        self._watch = Stopwatch(operation, self._costs, self._first)
+        self._watch = Stopwatch(operation, self._costs, self._first, self._constants.slack)
         self._announced.clear()
 
     def start(self, now: int) -> None:

@@ -34,7 +34,7 @@ PARAMETERS = (
     ),
     Parameter(
         "first_slack",
-        "the timers of the first collective are so many times what a rank's link takes for all ranks' bytes",
+        "timers of warm-up: so many times what a step costs; before that is known, all ranks' bytes on a link",
         4.0,
         "",
         "our choice",

@@ -73,7 +73,7 @@ def test_timings_of_other_collectives_are_not_kept() -> None:
     end.begin(operation(5, [receive(1, 0, 0, MTU)]), 0)
     queue_pair = end._queue_pair(1).address.local_qp
     for number, (collective, steps) in enumerate(((4, 1), (5, 1), (6, 1), (7, 1), (10**6, 1), (5, 0))):
-        payload = encode_timings(Timings(collective, 10, [(0, 1)] * steps))
+        payload = encode_timings(Timings(collective, 10, [(0, 1, 1)] * steps))
         header = control(queue_pair, number, len(payload))
         assert header[0] == SEND_ONLY
         end.receive(Arrival(1, 0, len(payload), (header,), payload), 1)

@@ -49,6 +49,20 @@ def test_an_allreduce_of_three_ranks_is_bit_exact(transport: str, algorithm: str
             assert sum(notice["received_bytes"] for notice in done.values()) == 4 * 100_000
 
 
+@pytest.mark.parametrize("algorithm", ["tar", "tar-2d"])
+def test_coded_gradients_are_decoded_by_all_ranks_alike(algorithm: str, tmp_path: Path) -> None:
+    """What is learnt has the same bits everywhere; padding, of two layers to 3 and 17 blocks, crosses the network."""
+    codec = {"kind": "hadamard", "block": 1024, "stride": 4}
+    workload = {"gradients": "digits-mlp", "size": None, "algorithm": algorithm, "codec": codec}
+    with Ranks(make_plan(4, loopback=True, workload=workload, **CALM), tmp_path) as ranks:
+        for number in range(2):
+            done = ranks.iterate(number)
+            agree(done)
+            assert all(0 < notice["nmse"] < 1e-12 for notice in done.values())
+            # Both send 3/2 of the buffer from each rank: 2 (n - 1) / n, and (2 (m - 1) + G - 1) / m for m = G = 2.
+            assert {notice["received_bytes"] for notice in done.values()} == {20 * 1024 * 4 * 3 // 2}
+
+
 @pytest.mark.parametrize("transport", ["roce", "tcp"])
 def test_without_numbers_the_same_bytes_move_and_nothing_is_checked(transport: str, tmp_path: Path) -> None:
     workload = {"size": "300kB", "gradients": "none"}

@@ -90,7 +90,7 @@ class FabricConfig:
     segmentation: Literal["auto", "off"] = "auto"
     spray: bool = False
     realtime: bool = True
-    job_udp_port: int = ROCE_PORT
+    job_udp_ports: tuple[int, ...] = (ROCE_PORT,)
     job_tcp_ports: tuple[int, int] = TCP_JOB_PORTS
     job_hosts: tuple[tuple[str, int], ...] = ()
 

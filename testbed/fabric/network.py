@@ -40,7 +40,7 @@ class FabricNetwork:
             source, target = (self.ports[end.node, end.port] for end in (link.source, link.target))
             self._links[link.index] = fabric.add_link(source, target, link.index)
             self.set_link(link.index, link.parameters)
-        fabric.set_job(config.job_udp_port, *config.job_tcp_ports)
+        fabric.set_job(config.job_udp_ports, *config.job_tcp_ports)
         fabric.set_job_hosts([(int(IPv4Address(ip)), job) for ip, job in config.job_hosts])
         self.native.set_up()
 

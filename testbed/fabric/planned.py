@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from testbed.fabric.model import ROCE_PORT, FabricConfig, FabricLink, LinkEnd, SwitchConfig, interface
+from testbed.fabric.model import FabricConfig, FabricLink, LinkEnd, SwitchConfig, interface
 from testbed.fabric.programs import CompiledProgram
 from testbed.plan.model import NativeSwitch, Plan
 from testbed.streams import derive
@@ -53,7 +53,7 @@ def fabric_config(
         controller=controller if native else None,
         p4runtime=p4runtime if native else None,
         nic_priorities=any(program.sets_priority for program in programs.values()),
-        job_udp_port=_job_port(plan),
+        job_udp_ports=_job_ports(plan),
         job_hosts=tuple(
             (plan.addresses[host].ip, number)
             for number, job in enumerate(plan.jobs if len(plan.jobs) > 1 else ())
@@ -80,7 +80,7 @@ def switch_config(name: str, switch: NativeSwitch, program: CompiledProgram, see
     )
 
 
-def _job_port(plan: Plan) -> int:
-    """Where the packets of jobs go over UDP, as far as that is told by a port."""
+def _job_ports(plan: Plan) -> tuple[int, ...]:
+    """Where the packets of jobs go over UDP that do not go through the kernel's TCP, or its model, or to switches."""
     transports = [find(job.spec.transport.kind) for job in plan.jobs]
-    return next((transport.framing.port for transport in transports if transport.make is not None), ROCE_PORT)
+    return tuple({transport.framing.port for transport in transports if transport.make is not None})

@@ -260,10 +260,10 @@ class Fabric:
     def set_link_up(self, link: int, up: bool) -> None:
         """Take a link down (all packets in it are lost, what was due before still arrives) or up again."""
 
-    def set_job(self, udp_port: int, tcp_first: int, tcp_last: int) -> None:
-        """Which packets count as a job's: UDP destination port, or TCP source or destination port in a range.
+    def set_job(self, udp_ports: tuple[int, ...], tcp_first: int, tcp_last: int) -> None:
+        """Which packets count as a job's: UDP destination ports, or TCP source or destination port in a range.
 
-        Those to UDP port 48864, which switches add up, always do.
+        Those to UDP port 48864, which switches add up, always do. Raises ValueError for more ports than JOBS.
         """
 
     def set_job_hosts(self, hosts: Sequence[tuple[int, int]]) -> None:

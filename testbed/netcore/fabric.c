@@ -326,6 +326,14 @@ static unsigned job_of(const struct fabric_job *job, uint32_t ip)
     return first < job->host_count && job->hosts[first].ip == ip ? job->hosts[first].job : LINK_JOBS;
 }
 
+static bool is_job_udp(const struct fabric_job *job, uint16_t port)
+{
+    for (size_t i = 0; i < job->udp_port_count; i++)
+        if (job->udp_ports[i] == port)
+            return true;
+    return port == SUMS_PORT;
+}
+
 static void classify(const struct fabric_job *job, struct packet *packet)
 {
     const struct frame_layout *layout = &packet->layout;
@@ -334,8 +342,7 @@ static void classify(const struct fabric_job *job, struct packet *packet)
     uint16_t source = load16(packet->frame + layout->transport), target = load16(packet->frame + layout->transport + 2);
     bool job_tcp = (source >= job->tcp_first && source <= job->tcp_last) ||
                    (target >= job->tcp_first && target <= job->tcp_last);
-    bool job_udp = target == job->udp_port || target == SUMS_PORT;
-    if (!job_tcp && !(layout->protocol == PROTOCOL_UDP && job_udp)) /* TCP's model has its ports over UDP */
+    if (!job_tcp && !(layout->protocol == PROTOCOL_UDP && is_job_udp(job, target))) /* TCP's model has its ports over UDP */
         return;
     unsigned number = job->host_count ? job_of(job, load32(packet->frame + layout->network + 12)) : 0;
     if (number < LINK_JOBS)

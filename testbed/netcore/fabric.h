@@ -64,7 +64,8 @@ struct fabric_job_host {
 };
 
 struct fabric_job {
-    uint16_t udp_port;
+    uint16_t udp_ports[LINK_JOBS]; /* to which packets go */
+    size_t udp_port_count;
     uint16_t tcp_first, tcp_last;
     struct fabric_job_host *hosts; /* by address */
     size_t host_count;             /* 0: all the packets are of job 0 */

@@ -234,16 +234,29 @@ static PyObject *set_link_up(PyObject *self, PyObject *args)
 static void apply_job(struct fabric *fabric, void *argument)
 {
     const struct fabric_job *job = argument;
-    fabric->job.udp_port = job->udp_port;
+    memcpy(fabric->job.udp_ports, job->udp_ports, sizeof job->udp_ports);
+    fabric->job.udp_port_count = job->udp_port_count;
     fabric->job.tcp_first = job->tcp_first;
     fabric->job.tcp_last = job->tcp_last;
 }
 
 static PyObject *set_job(PyObject *self, PyObject *args)
 {
-    struct fabric_job job;
-    if (!PyArg_ParseTuple(args, "HHH:set_job", &job.udp_port, &job.tcp_first, &job.tcp_last))
+    struct fabric_job job = {0};
+    PyObject *ports;
+    if (!PyArg_ParseTuple(args, "O!HH:set_job", &PyTuple_Type, &ports, &job.tcp_first, &job.tcp_last))
         return NULL;
+    job.udp_port_count = (size_t)PyTuple_GET_SIZE(ports);
+    if (job.udp_port_count > LINK_JOBS)
+        return PyErr_Format(PyExc_ValueError, "jobs have at most %d UDP ports", LINK_JOBS);
+    for (size_t i = 0; i < job.udp_port_count; i++) {
+        unsigned long port = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(ports, (Py_ssize_t)i));
+        if (PyErr_Occurred())
+            return NULL;
+        if (port > UINT16_MAX)
+            return PyErr_Format(PyExc_ValueError, "%lu is no UDP port", port);
+        job.udp_ports[i] = (uint16_t)port;
+    }
     return fabric_type_call(fabric_of(self), apply_job, &job) ? Py_NewRef(Py_None) : NULL;
 }
 

@@ -22,6 +22,7 @@
 #define PROTOCOL_TCP 6
 #define PROTOCOL_UDP 17
 
+#define ROCE_PORT 4791  /* UDP: packets that end in an ICRC */
 #define SUMS_PORT 48864 /* UDP: a job's packets for switches that add up, and their sums (p4/include/aggregation.p4) */
 #define ECN_MASK 3
 #define ECN_CE 3

@@ -117,8 +117,8 @@ static bool lost(struct link *link)
  * the packet, which may have moved.
  *
  * A job's RoCE packets have a check of their own (ICRC): without a UDP checksum (RFC 768: 0) it is their receiver that finds
- * out and counts, and not the kernel, which throws packets away before it knows whose they are. What switches add up has
- * the UDP checksum alone.
+ * out and counts, and not the kernel, which throws packets away before it knows whose they are. All others are told by the
+ * UDP checksum.
  */
 static struct packet *corrupt(struct link *link, struct packet *packet)
 {
@@ -140,8 +140,8 @@ static struct packet *corrupt(struct link *link, struct packet *packet)
     packet->frame[from + bit / 8] ^= (uint8_t)(1u << bit % 8);
     packet->flags |= PACKET_CORRUPTED;
     packet->tail = (struct frame_tail){0};
-    bool sums = layout->protocol == PROTOCOL_UDP && load16(packet->frame + layout->transport + 2) == SUMS_PORT;
-    if (packet->flags & PACKET_JOB && layout->protocol == PROTOCOL_UDP && !sums)
+    bool roce = layout->protocol == PROTOCOL_UDP && load16(packet->frame + layout->transport + 2) == ROCE_PORT;
+    if (packet->flags & PACKET_JOB && roce)
         store16(packet->frame + layout->transport + UDP_CHECKSUM_AT, 0);
     COUNT(link, packet, corrupted, 1);
     return packet;

@@ -30,6 +30,7 @@ from testbed.run.counting import (
 from testbed.run.iterations import Measured
 from testbed.run.losses import describe_losses, describe_pauses
 from testbed.transport import find
+from testbed.transport.framing import ROCE
 
 _QUIESCE_LIMIT_S = 10.0
 _QUIESCE_POLL_S = 0.02
@@ -220,4 +221,4 @@ def _checked_by_kernel(job: JobPlan) -> bool:
     if job.aggregation is not None:
         return bool(job.spec.transport.parameters.get("framing", "udp") == "udp")
     transport = find(job.spec.transport.kind)
-    return transport.make is not None and transport.framing.checksum == "udp"
+    return transport.make is not None and transport.framing.port != ROCE.port

@@ -22,7 +22,7 @@ class Cable:
         self.fabric.set_link(
             self.fabric.add_link(self.source, self.host, 0), rate_bps=10**9, delay_ns=0, queue_bytes=10**6
         )
-        self.fabric.set_job(ROCE_PORT, 5000, 5999)
+        self.fabric.set_job((ROCE_PORT,), 5000, 5999)
 
     def strayed(self, *frames: Ether) -> tuple[int, int]:
         """Of all packets, and of the job's."""

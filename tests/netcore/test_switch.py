@@ -377,7 +377,7 @@ def test_packets_of_the_control_plane(star: Star) -> None:
 
 
 def test_job_packets_are_counted_apart(star: Star) -> None:
-    star.fabric.set_job(4791, 5000, 5999)
+    star.fabric.set_job((4791,), 5000, 5999)
     star.send(frame(What.DROP))
     assert (star.counters()["dropped_program"], star.counters()["job_dropped_program"]) == (1, 0)
     for number, port in enumerate((4791, 48864), 1):  # RoCE's, and that of sums
@@ -389,7 +389,7 @@ def test_job_packets_are_counted_apart(star: Star) -> None:
 
 
 def test_the_jobs_packets_are_told_apart_by_who_sent_them(star: Star) -> None:
-    star.fabric.set_job(4791, 5000, 5999)
+    star.fabric.set_job((4791,), 5000, 5999)
     star.fabric.set_job_hosts(
         [(int(ipaddress.IPv4Address(ip)), job) for ip, job in (("10.0.0.9", 1), ("10.0.0.7", 15))]
     )

@@ -135,3 +135,19 @@ def test_nothing_is_learnt_from_a_result_that_is_skipped(tmp_path: Path) -> None
     short = run(tmp_path / "short", "ONCE", {**LEARNING, "iterations": 1})
     assert skipping.result.training == short.result.training
     assert skipping.result.counters["collectives"] == 4 * 12
+
+
+def test_jobs_whose_packets_go_to_different_ports(tmp_path: Path) -> None:
+    jobs = {
+        name: {
+            "workers": {"count": 2, "placement": hosts},
+            "transport": {"kind": TRANSPORT + kind},
+            "workload": {"size": "64KiB", "algorithm": "ring", "iterations": 3, "warmup": 0},
+        }
+        for name, kind, hosts in (("a", "ONCE", ["h0", "h1"]), ("b", "PLAIN", ["h2", "h3"]))
+    }
+    made = simulate(tmp_path / "run", jobs=jobs, workers=None, links=LOSSY)
+    assert (made.result.status, made.result.verdict.value) == ("ok", "valid")
+    for job in made.result.jobs.values():
+        assert job.packets is not None
+        assert job.missing_bytes == 1024 * job.packets.dropped_loss > 0

@@ -12,6 +12,7 @@ from testbed.spec.sweep import Point
 from tests.simulation.runs import Silent
 
 LOSSES = "sweep={transport.kind: [roce, aggregation], links.all.loss: [0%, 1%]}"
+TAILS = "sweep={environment.by: [slow-host], environment.tail_ratio: [1, 1.5, 3]}"
 FEWER = ["workload.iterations=3", "workload.warmup=1"]
 
 
@@ -30,6 +31,7 @@ class Looking(Silent):
         ("aggregation_optical.yaml", [*FEWER, "workload.size=64KiB"]),
         ("aggregation.yaml", [*FEWER, "workload.size=256KiB", "expect=[]", LOSSES]),
         ("own/own.yaml", ["switches.controller=ecmp"]),
+        ("environments.yaml", ["workload.gradients=random", "workload.iterations=100", "repeat=1", TAILS]),
     ],
 )
 def test_it_runs_in_simulation(tmp_path: Path, name: str, settings: list[str]) -> None:

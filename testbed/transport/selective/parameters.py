@@ -85,7 +85,13 @@ IRN_PARAMETERS = (
         least=1,
     ),
     Parameter("rto_low_packets", "N: at most so many in flight are few", 3, "packets", _IRN),
-    _roce("retries"),
+    Parameter(
+        "retries",
+        "a peer is given up at a timeout after which so many and one of rto_high have passed without news",
+        7,
+        "",
+        "our choice: as RoCE's, whose timeouts are all long; IRN names none",
+    ),
     _roce("rnr_retries"),
     _roce("rnr_timer"),
     _roce("dscp"),
@@ -117,7 +123,7 @@ class Constants:
     rto_low_ns: int
     rto_high_ns: int
     rto_low_packets: int
-    retries: int
+    silence_ns: int
     rnr_retries: int | None  # None: for ever
     rnr_timer: int
     slow_path_ns: int
@@ -135,7 +141,7 @@ class Constants:
             rto_low_ns=whole(values, "rto_low"),
             rto_high_ns=whole(values, "rto_high"),
             rto_low_packets=whole(values, "rto_low_packets"),
-            retries=whole(values, "retries"),
+            silence_ns=(whole(values, "retries") + 1) * whole(values, "rto_high"),
             rnr_retries=None if rnr_retries == 7 else rnr_retries,
             rnr_timer=whole(values, "rnr_timer"),
             slow_path_ns=whole(values, "slow_path") if "slow_path" in values else 0,

@@ -58,8 +58,9 @@ class Sender:
         self._pacer = Pacer(congestion)
         self._slow: deque[tuple[int, Header]] = deque()  # answers that software acts upon at an instant
         self._heard_ns: int | None = None  # since when the timer runs
+        self._silent_ns: int | None = None  # since when there was no news, though a timeout was
         self._held_ns: int | None = None  # until when the receiver is not ready
-        self._timeouts = self._held = 0  # in a row
+        self._held = 0  # in a row
         self._asked = address.first_psn
         self._window = constants.window_packets
         self._run_packets: int | None = None
@@ -214,7 +215,7 @@ class Sender:
         if waits:
             self._pacer.opened(now)
         if delivered:
-            self._timeouts = self._held = 0
+            self._silent_ns, self._held = None, 0
             self._heard_ns = now if outbox.in_flight else None
             self._congestion.on_ack(now, delivered, rtt_ns, header.becn)
         self._obey()
@@ -240,14 +241,14 @@ class Sender:
         constants = self._constants
         self._counters.timeouts += 1
         self._congestion.on_timeout(now)
-        if self._timeouts == constants.retries:
+        if self._silent_ns is None:
+            self._silent_ns = now if self._heard_ns is None else self._heard_ns
+        if now - self._silent_ns >= constants.silence_ns:
             self.fail(
                 f"peer {self._address.peer} (queue pair {self._address.remote_qp:#x}) acknowledges nothing from PSN "
-                f"{self._outbox.acknowledged & 0xFFFFFF:#08x} on, after {self._timeouts} retries of "
-                f"{constants.rto_low_ns} or {constants.rto_high_ns} ns"
+                f"{self._outbox.acknowledged & 0xFFFFFF:#08x} on, for {now - self._silent_ns} ns"
             )
             return
-        self._timeouts += 1
         self._again(now)
 
     def _again(self, now: int) -> None:
@@ -267,7 +268,7 @@ class Sender:
             )
             return
         self._held += 1
-        self._timeouts = 0
+        self._silent_ns = None
         self._held_ns = now + wait_ns
 
     def _asks(self, end: int, message_end: int, again: bool) -> bool:

@@ -134,15 +134,24 @@ def test_a_receive_that_comes_late_is_waited_for_as_long_as_it_takes():
     assert RNR_NAK >> 5 == 1
 
 
-def test_it_gives_up_after_so_many_timeouts_in_a_row():
-    a, b = pair("irn", retries=2)
+def test_it_gives_up_after_so_many_long_timeouts_without_news():
+    a, b = pair("irn", retries=2, scale="none")
     sends([a, b], 10)
     network = Network([a, b], lambda *_: ())
     network.run()
     [failed] = network.events[0]
     assert isinstance(failed, Failed)
-    assert "after 2 retries" in failed.reason
+    assert "for 960000 ns" in failed.reason
     assert network.totals()["retransmitted_packets"] == 20
+
+
+def test_short_timeouts_alone_are_no_reason_to_give_up():
+    a, b = pair("irn", retries=2, scale="none")
+    sends([a, b], 1)
+    network = Network([a, b], lambda *_: ())
+    network.run()
+    assert network.now == 1_000 * US, "the first of 100 us that is beyond three of 320"
+    assert network.totals()["timeouts"] == 10
 
 
 def test_messages_of_one_tag_wait_for_each_other_and_come_in_the_order_of_posting():

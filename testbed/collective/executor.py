@@ -108,13 +108,8 @@ class Executor:
         self._first, self._last = program.first.data, program.last.data
         self._freed, self._frees = program.freed.data, program.frees.data
         self._waits = program.waits.tolist()
-        if sink is None:
-            ends = np.cumsum(np.where(program.send, 0, program.last - program.first))
-            self._scratch = np.empty(program.received_elements, buffer.dtype)
-            self._places = np.concatenate([[0], ends]).data  # where in the scratch each receive lands
-        else:
-            self._scratch = sink
-            self._places = np.zeros(len(program), np.int64).data
+        self._scratch = np.empty(program.received_elements, buffer.dtype) if sink is None else sink
+        self._places = places(program, sink is not None).data
         self._landing = self._scratch.view(np.uint8).data
         self._rank = program.rank
         self._pools = _pools(program) if self._numeric else {}
@@ -135,6 +130,17 @@ class Executor:
         posts: list[PostSend | PostReceive] = [self._receive(index) for index in np.flatnonzero(~sends).tolist()]
         posts += [self._send(index) for index in np.flatnonzero(sends).tolist() if not self._waits[index]]
         return posts
+
+    def resume(self, states: bytes, waits: list[int], scratch: npt.NDArray[Any]) -> list[PostSend | PostReceive]:
+        """Go on from what another has come to, whose `scratch` is taken over; what was posted and is not complete. For
+        sends that go out from the buffer itself."""
+        self._states[:], self._waits = states, waits
+        self._scratch, self._landing = scratch, scratch.view(np.uint8).data
+        self._left = len(states) - states.count(_DONE)
+        there = np.isin(np.frombuffer(states, np.uint8), (_LANDED, _DONE)) & ~np.asarray(self._sends)
+        self.received_bytes = int((np.asarray(self._last) - np.asarray(self._first))[there].sum()) * self._itemsize
+        posted = np.flatnonzero(np.frombuffer(states, np.uint8) == _POSTED).tolist()
+        return [self._send(index) if self._sends[index] else self._receive(index) for index in posted]
 
     def on_event(self, event: Event) -> list[PostSend]:
         """What a completed operation lets happen. After `Failed` nothing more does; see `failure`."""
@@ -277,6 +283,14 @@ class Executor:
         return PostSend(
             self._first_id + index, self._peer[index], self._first_tag + self._tag[index], self._step[index], view
         )
+
+
+def places(program: Program, sunk: bool) -> npt.NDArray[np.int64]:
+    """Where each receive lands, in elements of the scratch; all at its start if it is a sink."""
+    if sunk:
+        return np.zeros(len(program), np.int64)
+    lengths = np.where(program.send, 0, program.last - program.first)
+    return np.cumsum(lengths) - lengths
 
 
 def _pools(program: Program) -> dict[int, tuple[int, ...]]:

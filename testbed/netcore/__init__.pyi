@@ -458,3 +458,87 @@ class Fabric:
 
     def stop(self) -> None:
         """Make `run` return."""
+
+QueuePair = tuple[int, int, int, int, int, int, int]
+"""peer, its address, number of this half, of the other half, UDP source port, first PSN sent, first PSN that comes."""
+
+Sending = tuple[int, int, int, int, int | None, list[int], int, int, int, bool]
+"""Of a queue pair: sequence numbers of the first packet of the messages that are not acknowledged, of the first that is
+not, of the next that is sent, and after the last that asked; the timer; those messages; since when it could send; when
+the last run left, and its bits on the wire; whether it waits for an acknowledgement."""
+
+Receiving = tuple[int, int, int, tuple[int, int] | None, bool]
+"""Of a queue pair: the sequence number that is expected; messages that are complete; packets since the last
+acknowledgement; the receive that is under way and how many bytes of it are there; whether an acknowledgement is due."""
+
+@final
+class FastPath:
+    """A rank's RoCE endpoint, NIC and part of a schedule in one, for as long as nothing odd happens to it.
+
+    It does what `testbed.simulation.fast` says, as `fastpath.h` has it. It has a socket's turns in place of what that
+    was opened with, until something is odd: then `odd(now_ns, runs)` is called once, as a turn is, with the runs that
+    were not taken in; and the socket's turns are again as they were. `ended(now_ns)` is called when the rank has come
+    to the end of an iteration.
+
+    pairs: by ascending peer. layers: each send, reduces, peer, tag, waits, first, last, freed and frees as
+    `testbed.collective.program.Program` has them (reduces: its `op` is to add), the place in the scratch of each
+    receive, the layer's buffer, the scratch; and how many tags its schedule has. buffer: all layers' buffers.
+    constants: MTU, window, packets until an acknowledgement is due, packets of a run, the timer (0: none), bytes on the
+    wire around a packet's header, payload and padding, ToS of data and of acknowledgements. numbers: what elements are:
+    "f4", "i4", or "" where they do not matter, and nothing is written anywhere. stride: between the first
+    numbers of two layers' operations. Raises ValueError if something does not fit, and MemoryError, as do all below.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        socket: int,
+        *,
+        pairs: list[QueuePair],
+        layers: list[tuple[object, ...]],
+        buffer: object,
+        constants: tuple[int, int, int, int, int, int, int, int],
+        numbers: str,
+        element_bytes: int,
+        stride: int,
+        ended: Callable[[int], object],
+        odd: Callable[[int, list[Run]], object],
+    ) -> None: ...
+    def prepare(self, first_tag: int, /) -> None:
+        """Post the receives of an iteration; the one before is over."""
+
+    def start(self, now_ns: int, /) -> None:
+        """Begin to send, and take a turn."""
+
+    def wake(self, now_ns: int, /) -> None:
+        """Take a turn."""
+
+    def retire(self) -> None:
+        """Give the socket's turns back."""
+
+    def idle(self) -> bool:
+        """No send is unacknowledged, and nothing waits to be sent."""
+
+    def counters(self) -> tuple[int, int, int, int, int]:
+        """Packets sent and received, bytes of payload sent and received, bytes of frames sent, FCS included."""
+
+    def progress(self) -> tuple[int, int | None, int]:
+        """Of the iteration: when something was complete last, when something was received last, bytes received."""
+
+    def instants(self) -> tuple[int, int | None]:
+        """When the NIC has serialised what it was handed; when something is due next."""
+
+    def states(self, layer: int, /) -> bytes:
+        """Of each operation, as the executor has them; 4: a receive that is posted, for which a message has come."""
+
+    def waits(self, layer: int, /) -> list[int]:
+        """For how many operations each still waits."""
+
+    def pairs(self) -> list[tuple[int, Sending, Receiving]]:
+        """The queue pairs, by peer."""
+
+    def active(self) -> list[int]:
+        """Peers to whom something is to be sent or of whom something is awaited, the next to be served first."""
+
+    def happened(self) -> list[int]:
+        """Operations that are complete, and that the schedule was not told of."""

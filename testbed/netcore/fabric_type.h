@@ -6,10 +6,13 @@
 
 #include "fabric.h"
 
+struct fast_object;
+
 /* A socket and what has its turn. */
 struct socket_object {
     struct socket socket;
     PyObject *turn;
+    struct fast_object *fast; /* which has it in place of that; NULL: nothing has */
     struct fabric_object *owner;
 };
 
@@ -75,6 +78,16 @@ PyObject *py_alarm(PyObject *self, PyObject *const *args, Py_ssize_t count, PyOb
 PyObject *py_sink(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_sink_counts(PyObject *self, PyObject *argument);
 PyObject *py_set_host_cost(PyObject *self, PyObject *args, PyObject *keywords);
+
+/* A socket by its number; NULL: an exception tells that there is none. */
+struct socket_object *fabric_type_socket(PyObject *self, PyObject *number);
+
+/* Give a socket its turn by `turn`. */
+bool socket_type_serve(struct due *due, int64_t now_ns);
+
+/* Call a function with the time and what came from one run on, and have done with all that was taken; false: it failed. */
+bool socket_type_tell(struct socket_object *object, PyObject *function, struct arrived *taken, const struct arrived *from,
+                      int64_t now_ns);
 
 /* Methods that are about playing. */
 PyObject *py_call_at(PyObject *self, PyObject *args, PyObject *keywords);

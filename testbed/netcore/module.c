@@ -454,13 +454,16 @@ static struct PyModuleDef definition = {
     .m_methods = functions,
 };
 
+PyTypeObject *fabric_type;
+
 PyMODINIT_FUNC PyInit__core(void)
 {
     PyObject *module = PyModule_Create(&definition);
     if (!module)
         return NULL;
-    PyObject *type = PyType_FromSpec(&fabric_type_spec);
-    if (!type || PyModule_AddObjectRef(module, "Fabric", type) != 0 ||
+    PyObject *fabric = PyType_FromSpec(&fabric_type_spec), *fast = PyType_FromSpec(&fast_type_spec);
+    if (!fabric || !fast || PyModule_AddObjectRef(module, "Fabric", fabric) != 0 ||
+        PyModule_AddObjectRef(module, "FastPath", fast) != 0 ||
         PyModule_AddIntConstant(module, "SLOT_BYTES", UDP_SLOT_BYTES) != 0 ||
         PyModule_AddIntConstant(module, "MAX_SEGMENTS", ROCE_SEGMENTS) != 0 ||
         PyModule_AddIntConstant(module, "MAX_DATAGRAM_BYTES", ROCE_DATAGRAM_BYTES) != 0 ||
@@ -469,10 +472,12 @@ PyMODINIT_FUNC PyInit__core(void)
         PyModule_AddIntConstant(module, "CPU_PORT", SWITCH_CPU_PORT) != 0 ||
         PyModule_AddIntConstant(module, "PASSES", SWITCH_PASSES) != 0 ||
         PyModule_AddIntConstant(module, "HOLD_LIMIT_S", FABRIC_HOLD_LIMIT_S) != 0) {
-        Py_XDECREF(type);
+        Py_XDECREF(fabric);
+        Py_XDECREF(fast);
         Py_DECREF(module);
         return NULL;
     }
-    Py_DECREF(type);
+    Py_DECREF(fast);
+    fabric_type = (PyTypeObject *)fabric; /* the module's reference stays */
     return module;
 }

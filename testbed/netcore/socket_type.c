@@ -2,36 +2,38 @@
 #include "run_type.h"
 
 #include "icrc.h"
+#include "outgoing.h"
 #include "roce.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADERS_BYTES (ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES)
-#define DONT_FRAGMENT 0x4000
-#define TTL 64
-
-static bool serve_socket(struct due *due, int64_t now_ns)
+bool socket_type_tell(struct socket_object *object, PyObject *function, struct arrived *taken, const struct arrived *from,
+                      int64_t now_ns)
 {
-    struct socket *socket = CONTAINER_OF(due, struct socket, due);
-    struct socket_object *object = CONTAINER_OF(socket, struct socket_object, socket);
-    struct arrived *arrived = socket_take(socket);
     PyObject *runs = PyList_New(0);
-    for (const struct arrived *run = arrived; runs && run; run = run->next) {
-        PyObject *tuple = runs_told(socket, run);
+    for (const struct arrived *run = from; runs && run; run = run->next) {
+        PyObject *tuple = runs_told(&object->socket, run);
         if (!tuple || PyList_Append(runs, tuple) != 0)
             Py_CLEAR(runs);
         Py_XDECREF(tuple);
     }
-    socket_forget(socket, arrived);
+    socket_forget(&object->socket, taken);
     runs_settle(object->owner);
     PyObject *arguments[] = {runs ? PyLong_FromLongLong(now_ns) : NULL, runs}, *result = NULL;
     if (arguments[0] && runs)
-        result = PyObject_Vectorcall(object->turn, arguments, 2, NULL);
+        result = PyObject_Vectorcall(function, arguments, 2, NULL);
     Py_XDECREF(arguments[0]);
     Py_XDECREF(runs);
     Py_XDECREF(result);
     return result;
+}
+
+bool socket_type_serve(struct due *due, int64_t now_ns)
+{
+    struct socket_object *object = CONTAINER_OF(CONTAINER_OF(due, struct socket, due), struct socket_object, socket);
+    struct arrived *arrived = socket_take(&object->socket);
+    return socket_type_tell(object, object->turn, arrived, arrived, now_ns);
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------------- */
@@ -115,7 +117,7 @@ PyObject *py_open_socket(PyObject *self, PyObject *args, PyObject *keywords)
     if (!made)
         return NULL;
     socket_init(&made->socket, stack, udp_port, roce, opcode_count ? (const uint8_t *)opcodes : NULL);
-    made->socket.due.serve = serve_socket;
+    made->socket.due.serve = socket_type_serve;
     made->turn = Py_NewRef(turn);
     made->socket.next = stack->sockets;
     stack->sockets = &made->socket;
@@ -123,7 +125,7 @@ PyObject *py_open_socket(PyObject *self, PyObject *args, PyObject *keywords)
     return PyLong_FromSize_t(object->socket_count - 1);
 }
 
-static struct socket_object *socket_at(PyObject *self, PyObject *number)
+struct socket_object *fabric_type_socket(PyObject *self, PyObject *number)
 {
     struct fabric_object *object = (struct fabric_object *)self;
     Py_ssize_t index = PyLong_AsSsize_t(number);
@@ -135,112 +137,6 @@ static struct socket_object *socket_at(PyObject *self, PyObject *number)
 }
 
 /* --- sending ------------------------------------------------------------------------------------------------------- */
-
-/* What the packets of a run have in common. */
-struct outgoing {
-    struct fabric *fabric;
-    struct socket *socket;
-    uint8_t headers[HEADERS_BYTES];
-    uint64_t sum; /* of the IPv4 header, without length and identification */
-    uint16_t flags;
-    bool classified;
-};
-
-static bool address(struct outgoing *outgoing, uint32_t target_ip, uint16_t source_port, uint8_t tos)
-{
-    const struct fabric_port *own = outgoing->socket->stack->port;
-    const uint8_t *target = addresses_find(&outgoing->fabric->addresses, target_ip);
-    uint8_t *ip = outgoing->headers + ETHERNET_BYTES, *udp = ip + IPV4_BYTES;
-    if (!target) {
-        PyErr_Format(PyExc_ValueError, "nobody has the address %u.%u.%u.%u", target_ip >> 24, target_ip >> 16 & 255,
-                     target_ip >> 8 & 255, target_ip & 255);
-        return false;
-    }
-    memset(outgoing->headers, 0, sizeof outgoing->headers);
-    memcpy(outgoing->headers, target, sizeof own->mac);
-    memcpy(outgoing->headers + sizeof own->mac, own->mac, sizeof own->mac);
-    store16(outgoing->headers + 12, ETHERTYPE_IPV4);
-    ip[0] = 0x45;
-    ip[1] = tos;
-    store16(ip + 6, DONT_FRAGMENT);
-    ip[8] = TTL;
-    ip[9] = PROTOCOL_UDP;
-    store32(ip + 12, own->ip);
-    store32(ip + IPV4_TARGET_AT, target_ip);
-    store16(udp, source_port);
-    store16(udp + 2, outgoing->socket->udp_port);
-    outgoing->sum = checksum_add(0, ip, IPV4_BYTES);
-    return true;
-}
-
-/* A word as sums have it. */
-static uint16_t summed(uint16_t word)
-{
-    uint8_t bytes[2];
-    store16(bytes, word);
-    memcpy(&word, bytes, sizeof word);
-    return word;
-}
-
-/* A packet whose frame is to have `bytes`, of which `here` lie there; NULL: an exception tells that there is no memory. */
-static struct packet *new_packet(struct outgoing *outgoing, size_t index, size_t here, size_t bytes)
-{
-    struct packet *packet = packet_new(&outgoing->fabric->pool, here);
-    if (!packet) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    uint8_t *ip = packet->frame + ETHERNET_BYTES, *udp = ip + IPV4_BYTES;
-    uint16_t length = (uint16_t)(bytes - ETHERNET_BYTES), id = (uint16_t)index;
-    memcpy(packet->frame, outgoing->headers, HEADERS_BYTES);
-    store16(ip + 2, length);
-    store16(ip + 4, id);
-    checksum_store(ip + 10, (uint16_t)~checksum_fold(outgoing->sum + summed(length) + summed(id)));
-    store16(udp + 4, (uint16_t)(length - IPV4_BYTES));
-    packet->length = (uint32_t)bytes;
-    packet->layout = (struct frame_layout){
-        ETHERNET_BYTES, ETHERNET_BYTES + IPV4_BYTES, HEADERS_BYTES, (uint32_t)bytes, PROTOCOL_UDP,
-    };
-    if (!outgoing->classified) {
-        fabric_classify(outgoing->fabric, packet);
-        outgoing->flags = packet->flags;
-        outgoing->classified = true;
-    }
-    packet->flags = outgoing->flags;
-    return packet;
-}
-
-static struct packet *new_roce(struct outgoing *outgoing, size_t index, PyObject *header, struct sent *sent,
-                               const uint8_t *payload, size_t bytes)
-{
-    size_t header_bytes = (size_t)PyBytes_GET_SIZE(header), made = (-bytes & 3) + ICRC_BYTES;
-    size_t here = HEADERS_BYTES + header_bytes;
-    struct packet *packet = new_packet(outgoing, index, here, here + bytes + made);
-    if (!packet)
-        return NULL;
-    memcpy(packet->frame + HEADERS_BYTES, PyBytes_AS_STRING(header), header_bytes);
-    packet->flags |= PACKET_SPLIT;
-    packet->here = (uint32_t)here;
-    packet->rest = payload;
-    packet->rest_bytes = (uint32_t)bytes;
-    packet->made_bytes = (uint16_t)made;
-    packet->payload = &sent->payload;
-    sent->payload.references++;
-    return packet;
-}
-
-static struct packet *new_plain(struct outgoing *outgoing, size_t index, PyObject *header, const uint8_t *payload, size_t bytes)
-{
-    size_t header_bytes = (size_t)PyBytes_GET_SIZE(header), length = HEADERS_BYTES + header_bytes + bytes;
-    struct packet *packet = new_packet(outgoing, index, length, length);
-    if (!packet)
-        return NULL;
-    memcpy(packet->frame + HEADERS_BYTES, PyBytes_AS_STRING(header), header_bytes);
-    if (bytes)
-        memcpy(packet->frame + HEADERS_BYTES + header_bytes, payload, bytes);
-    frame_seal_transport(packet->frame, &packet->layout, (struct frame_tail){0});
-    return packet;
-}
 
 /* Whether headers and payload fit each other, and each packet a frame; else an exception tells. */
 static bool is_run(const struct socket *socket, PyObject *headers, Py_ssize_t payload_bytes, Py_ssize_t segment_bytes)
@@ -266,11 +162,14 @@ static bool make_packets(struct outgoing *outgoing, struct sent *sent, Py_ssize_
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sent->headers); i++) {
         PyObject *header = PyTuple_GET_ITEM(sent->headers, i);
         size_t bytes = (size_t)(left < segment_bytes ? left : segment_bytes);
-        struct packet *packet = outgoing->socket->roce
-                                    ? new_roce(outgoing, (size_t)i, header, sent, payload, bytes)
-                                    : new_plain(outgoing, (size_t)i, header, payload, bytes);
-        if (!packet)
+        const uint8_t *written = (const uint8_t *)PyBytes_AS_STRING(header);
+        struct outgoing_segment segment = {written, (size_t)PyBytes_GET_SIZE(header), payload, bytes};
+        struct packet *packet = outgoing->socket->roce ? outgoing_roce(outgoing, (size_t)i, segment, &sent->payload)
+                                                       : outgoing_plain(outgoing, (size_t)i, segment);
+        if (!packet) {
+            PyErr_NoMemory();
             return false;
+        }
         packet_append(packets, packet);
         payload += bytes;
         left -= (Py_ssize_t)bytes;
@@ -302,10 +201,10 @@ PyObject *py_send_run(PyObject *self, PyObject *const *args, Py_ssize_t count)
     struct fabric_object *object = (struct fabric_object *)self;
     if (count != 7)
         return PyErr_Format(PyExc_TypeError, "send_run takes 7 arguments");
-    struct socket_object *from = socket_at(self, args[0]);
+    struct socket_object *from = fabric_type_socket(self, args[0]);
     if (!from)
         return NULL;
-    struct outgoing outgoing = {.fabric = object->fabric, .socket = &from->socket};
+    struct outgoing outgoing;
     unsigned long target_ip = PyLong_AsUnsignedLong(args[1]), source_port = PyLong_AsUnsignedLong(args[2]);
     unsigned long tos = PyLong_AsUnsignedLong(args[3]);
     Py_ssize_t segment_bytes = PyLong_AsSsize_t(args[6]);
@@ -313,8 +212,9 @@ PyObject *py_send_run(PyObject *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     if (target_ip > UINT32_MAX || source_port > UINT16_MAX || tos > UINT8_MAX || segment_bytes < 0)
         return PyErr_Format(PyExc_ValueError, "an address has 32 bits, a port 16 and a ToS 8, and a segment 0 bytes or more");
-    if (!address(&outgoing, (uint32_t)target_ip, (uint16_t)source_port, (uint8_t)tos))
-        return NULL;
+    if (!outgoing_address(&outgoing, &from->socket, (uint32_t)target_ip, (uint16_t)source_port, (uint8_t)tos))
+        return PyErr_Format(PyExc_ValueError, "nobody has the address %lu.%lu.%lu.%lu", target_ip >> 24,
+                            target_ip >> 16 & 255, target_ip >> 8 & 255, target_ip & 255);
     PyObject *headers = PyTuple_CheckExact(args[4]) ? Py_NewRef(args[4]) : PySequence_Tuple(args[4]);
     PyObject *result = headers ? send(object, &outgoing, headers, args[5], segment_bytes) : NULL;
     Py_XDECREF(headers);
@@ -330,7 +230,7 @@ PyObject *py_alarm(PyObject *self, PyObject *const *args, Py_ssize_t count, PyOb
     if (count != 2 || named > 1 ||
         (named && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(keywords, 0), "free") != 0))
         return PyErr_Format(PyExc_TypeError, "alarm takes a socket, an instant and free=");
-    struct socket_object *object = socket_at(self, args[0]);
+    struct socket_object *object = fabric_type_socket(self, args[0]);
     long long at_ns = args[1] == Py_None ? EVENTQ_NEVER : PyLong_AsLongLong(args[1]);
     if (!object || PyErr_Occurred() || (named && (free = PyObject_IsTrue(args[2])) < 0))
         return NULL;

@@ -7,11 +7,13 @@ the first measured one of jobs that start at 0. Instants here are those of the s
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import mean
+from typing import Any
 
 from testbed.errors import RunFailed
 from testbed.results.samples import GapRow, IterationEvidence, IterationRow
 from testbed.results.verdict import suspicious
 from testbed.simulation.network import SimulatedNetwork
+from testbed.simulation.rank import SimulatedRank
 from testbed.simulation.setup import ranks
 from testbed.simulation.timeline import Timeline
 from testbed.transport import loses
@@ -44,7 +46,7 @@ class SimulatedJob:
         self.evidence: list[IterationEvidence] = []
         self.resting = True  # no iteration is under way
         self.released_ns = 0
-        self.ranks = [*ranks(network, shared, self._finished, timeline)]
+        self.ranks = [*ranks(network, shared, self._finished, self._replaced, timeline)]
         self._core = network.core
         self._hooks = hooks
         self._timeline = timeline
@@ -89,14 +91,14 @@ class SimulatedJob:
     def counters(self) -> dict[int, dict[str, dict[str, int]]]:
         """Every living rank's cumulative counters, by its number, as `testbed.run.counting` takes them."""
         return {
-            number: {"counters": rank.nic.counters()}
+            number: {"counters": rank.counters()}
             for number, rank in zip(self.plan.numbers, self.ranks, strict=True)
             if not rank.dead
         }
 
     def idle(self) -> bool:
         """Nobody waits for anybody any more."""
-        return all(rank.dead or rank.nic.idle() for rank in self.ranks)
+        return all(rank.dead or rank.idle() for rank in self.ranks)
 
     def waiting(self, now: int) -> dict[str, str]:
         """Of the living ranks that are not done, what each waits for, in words."""
@@ -118,9 +120,12 @@ class SimulatedJob:
             work.fill(index, inputs[number], rank.buffer)
             rank.prepare(index, work.step_delays(index), at_ns + work.compute_ns(index), now)
         for _, rank in living:
-            rank.nic.wake(now)
+            rank.wake(now)
         for _, rank in living:
             self._core.call_at(rank.begins_ns, rank.start)
+
+    def _replaced(self, rank: int, by: SimulatedRank[Any]) -> None:
+        self.ranks[rank] = by
 
     def _finished(self, rank: int, now: int) -> None:
         self._done.add(rank)
@@ -188,7 +193,7 @@ class SimulatedJob:
 
     def _row(self, number: int, rank: int, checked: tuple[int | None, float | None], *, valid: bool) -> IterationRow:
         """An iteration of a rank, by the simulation's instants."""
-        state, counters, reported = self.ranks[rank], self.ranks[rank].nic.counters(), self._reported[rank]
+        state, counters, reported = self.ranks[rank], self.ranks[rank].counters(), self._reported[rank]
         since = {name: counters[name] - before for name, before in reported.items()}
         reported |= {name: counters[name] for name in reported}
         return IterationRow(

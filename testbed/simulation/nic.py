@@ -99,10 +99,10 @@ class _SimulatedNic(Generic[_Any]):
         self._off = False
         self._counts = dict.fromkeys(_COUNTED, 0)
         if self._plain is None:
-            socket = core.open_socket(port, framing.port, self._called, framing="roce", opcodes=framing.headers)
+            socket = core.open_socket(port, framing.port, self.called, framing="roce", opcodes=framing.headers)
         else:
-            socket = core.open_socket(port, framing.port, self._called, framing="plain")
-        self._socket = socket
+            socket = core.open_socket(port, framing.port, self.called, framing="plain")
+        self.socket = socket
 
     def idle(self) -> bool:
         return not self._held and self._endpoint.idle()
@@ -113,10 +113,22 @@ class _SimulatedNic(Generic[_Any]):
         counts = {f.name: getattr(endpoint, f.name) for f in fields(endpoint) if f.name != "extra"}
         return counts | endpoint.extra | self._counts
 
+    def counted(self, sent_packets: int, received_packets: int, frame_bytes: int) -> None:
+        """What another has counted until now in its place."""
+        self._counts |= {
+            "sent_packets": sent_packets,
+            "received_packets": received_packets,
+            "frame_bytes": frame_bytes,
+        }
+
+    def resume(self, free_ns: int, due_ns: int | None) -> None:
+        """Go on from what another has come to: until when the link is busy, and when the endpoint's deadline is."""
+        self._free_ns, self._due_ns = free_ns, _NEVER if due_ns is None else due_ns
+
     def switch_off(self) -> None:
         """Nothing is sent from now on, and what comes is not looked at."""
         self._off = True
-        self._core.alarm(self._socket, None)
+        self._core.alarm(self.socket, None)
 
     def transmit(self, now: int) -> None:
         """Hand over what may leave now, a run's length at most; more is asked for when that has left."""
@@ -148,18 +160,19 @@ class _SimulatedNic(Generic[_Any]):
                     hint="deadline() must move on once transmit() and on_deadline() were called",
                 )
             if wake_ns is None or wake_ns >= self._free_ns:
-                self._core.alarm(self._socket, self._free_ns, free=True)
+                self._core.alarm(self.socket, self._free_ns, free=True)
                 return
             due_ns = wake_ns
         elif wake_ns is not None and wake_ns < due_ns:
             due_ns = wake_ns
-        self._core.alarm(self._socket, None if due_ns == _NEVER else due_ns)
+        self._core.alarm(self.socket, None if due_ns == _NEVER else due_ns)
 
     def wake(self, now: int) -> None:
         """Something was posted to the endpoint by none of its own turns."""
-        self._called(now, ())
+        self.called(now, ())
 
-    def _called(self, now: int, runs: "Sequence[Run]") -> None:
+    def called(self, now: int, runs: "Sequence[Run]") -> None:
+        """The socket's turn: what came to it, or what its alarm was for."""
         if self._off:
             return
         for run in runs:
@@ -195,7 +208,7 @@ class _SimulatedNic(Generic[_Any]):
         self._counts["frame_bytes"] += self._frame_bytes(burst)
         tos = burst.dscp << 2 | burst.ecn
         self._free_ns = self._core.send_run(
-            self._socket, self._ips[burst.peer], burst.source_port, tos, headers, payload, burst.segment_bytes
+            self.socket, self._ips[burst.peer], burst.source_port, tos, headers, payload, burst.segment_bytes
         )
 
     def _frame_bytes(self, burst: Burst) -> int:

@@ -107,6 +107,23 @@ class SimulatedRank(Generic[Happened]):
         self._held_until_ns, self._complete = self._iteration.wake_ns(), self._iteration.done
         self.nic.wake(now)
 
+    def resume(self, iteration: Work[Happened] | None, *, running: bool) -> None:
+        """Go on from what another has come to, the iteration that it prepared last included, if any."""
+        self._iteration, self._running = iteration, running
+        self._complete = iteration is not None and iteration.done
+
+    def idle(self) -> bool:
+        """No send is unacknowledged, and nothing waits to be sent."""
+        return self.nic.idle()
+
+    def wake(self, now: int) -> None:
+        """Something was posted by none of its own turns."""
+        self.nic.wake(now)
+
+    def counters(self) -> dict[str, int]:
+        """Cumulative, as `testbed.worker.nic` has them."""
+        return self.nic.counters()
+
     def kill(self) -> None:
         """As if its process died."""
         self.dead, self._running = True, False

@@ -10,6 +10,7 @@ from testbed import transport
 from testbed.collective.program import Program
 from testbed.collective.schedule import Schedule
 from testbed.plan.model import Aggregation
+from testbed.simulation.fast import FastRank, fits
 from testbed.simulation.network import SimulatedNetwork
 from testbed.simulation.nic import Neighbours, Nic, ServerNic, SumNic
 from testbed.simulation.rank import RankNic, SimulatedRank
@@ -19,6 +20,9 @@ from testbed.stress.tail_drop import with_tail_drops
 from testbed.transport.aggregation import AGGREGATOR, AggregationServer, Member
 from testbed.transport.endpoint import Fill
 from testbed.transport.framing import of_aggregation
+from testbed.transport.roce import RoceEndpoint
+from testbed.transport.roce.address import address
+from testbed.transport.roce.parameters import Constants
 from testbed.worker.iteration import Carrier, Iteration
 from testbed.worker.operation import Announcer
 from testbed.worker.rank import Begin, Happened
@@ -26,17 +30,19 @@ from testbed.worker.setup import Numbers, Shared
 from testbed.worker.sums import SumIteration
 
 Finished = Callable[[int, int], None]  # of a rank, at an instant
+Replaced = Callable[[int, SimulatedRank[Any]], None]  # a rank, by another
 
 
 def ranks(
-    network: SimulatedNetwork, shared: Shared, finished: Finished, timeline: Timeline | None
-) -> Iterator[SimulatedRank[Any]]:
+    network: SimulatedNetwork, shared: Shared, finished: Finished, replaced: Replaced, timeline: Timeline | None
+) -> Iterator[SimulatedRank[Any] | FastRank]:
     """The ranks of a job, in order; what serves them too is made, and needs no more than the network.
 
-    timeline: where their messages are written, if anywhere.
+    replaced: called when another goes on in the place of one of them. timeline: where their messages are written, if
+    anywhere.
     """
     if shared.schedule is not None:
-        yield from _exchanging(network, shared, shared.schedule, finished, timeline)
+        yield from _exchanging(network, shared, shared.schedule, finished, replaced, timeline)
     elif (tree := shared.job.aggregation) is not None:
         network.name_aggregator(tree.address)
         yield from _summed(network, shared, tree, finished)
@@ -44,8 +50,13 @@ def ranks(
 
 
 def _exchanging(
-    network: SimulatedNetwork, shared: Shared, schedule: Schedule, finished: Finished, timeline: Timeline | None
-) -> Iterator[SimulatedRank[Any]]:
+    network: SimulatedNetwork,
+    shared: Shared,
+    schedule: Schedule,
+    finished: Finished,
+    replaced: Replaced,
+    timeline: Timeline | None,
+) -> Iterator[SimulatedRank[Any] | FastRank]:
     """Ranks that exchange messages with each other."""
     job, kind = shared.job, transport.find(shared.job.spec.transport.kind)
     make = kind.make or kind.model
@@ -63,7 +74,18 @@ def _exchanging(
         mine = [part[rank] for part in shared.programs]
         announcer = Announcer(endpoint, mine, warmup, shared.sources[rank].metrics)
         begin = partial(_iteration, carrier, announcer, mine, shared.sink, kind.fill if kind.lossy else None)
-        yield _rank(shared, rank, carrier, begin, finished)
+        slow = _rank(shared, rank, carrier, begin, finished)
+        dtype = slow.buffer.dtype if shared.sink is None else None
+        if messages is None and isinstance(endpoint, RoceEndpoint) and fits(kind, settings, mine, dtype):
+            constants = Constants.of(shared.path, settings.values)
+            ecn = settings.congestion.make(shared.path, settings.congestion_values).ecn
+            peers = sorted(frozenset[int]().union(*(part.peers for part in mine)))
+            addresses = [(address(rank, peer, queue_pairs, job.seed), everyone.ips[peer]) for peer in peers]
+            over, by = partial(finished, rank), partial(replaced, rank)
+            parts = (constants, ecn, addresses, mine, shared.sink, begin, over, by)
+            yield FastRank(network.core, slow, nic, endpoint, *parts)
+        else:
+            yield slow
 
 
 def _iteration(

@@ -115,6 +115,23 @@ class Iteration:
                 else:
                     self._at_start.append(post)
 
+    def resume(
+        self,
+        layers: Iterable[tuple[bytes, list[int], npt.NDArray[Any]]],
+        progress_ns: int,
+        received_ns: int | None,
+        *,
+        started: bool,
+    ) -> dict[int, PostSend | PostReceive]:
+        """Go on from what another has come to, each layer as `Executor.resume` takes it; what was posted, by its id."""
+        posted: dict[int, PostSend | PostReceive] = {}
+        for executor, (states, waits, scratch) in zip(self._executors, layers, strict=True):
+            posted |= {post.id: post for post in executor.resume(states, waits, scratch)}
+        self._progress_ns, self.received_ns = progress_ns, received_ns
+        if not started:
+            self._at_start = [post for post in posted.values() if isinstance(post, PostSend)]
+        return posted
+
     def start(self, now: int) -> None:
         """Begin to send."""
         self._progress_ns = now

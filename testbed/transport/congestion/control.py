@@ -96,10 +96,12 @@ class Windowed(Indifferent):
 class Congestion:
     """A registered congestion control. `make(path, values)` makes that of one queue pair.
 
-    The rules of its parameters see the values of the transport's parameters beside their own.
+    The rules of its parameters see the values of the transport's parameters beside their own. quiet: as long as it
+    hears of no mark, no CNP, no gap and no timeout it says what `Indifferent` does, but for the ECN field.
     """
 
     name: str
     summary: str
     parameters: tuple[Parameter, ...]
     make: Callable[[Path, Values], CongestionControl]
+    quiet: bool = False

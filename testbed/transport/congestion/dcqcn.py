@@ -209,10 +209,11 @@ CONNECTX = _parameters(
     least_source="NVIDIA's DCQCN page: minimum rate 1 Mb/s",
 )
 
-DCQCN = Congestion("dcqcn", "DCQCN with the constants of its paper", PAPER, Dcqcn)
+DCQCN = Congestion("dcqcn", "DCQCN with the constants of its paper", PAPER, Dcqcn, quiet=True)
 DCQCN_CONNECTX = Congestion(
     "dcqcn-connectx",
     "DCQCN with constants like a ConnectX-4's, without its byte counter (unit unknown)",
     CONNECTX,
     Dcqcn,
+    quiet=True,
 )

@@ -9,4 +9,4 @@ def _make(path: Path, values: Values) -> Indifferent:  # noqa: ARG001
     return Indifferent()
 
 
-NONE = Congestion("none", "no congestion control: line rate, bounded by the window alone", (), _make)
+NONE = Congestion("none", "no congestion control: line rate, bounded by the window alone", (), _make, quiet=True)

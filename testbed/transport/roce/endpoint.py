@@ -1,6 +1,6 @@
 """One rank's end of the RoCE transport: its queue pairs, and the packets between them and the driver."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from testbed.transport.congestion import CongestionControl
@@ -22,8 +22,8 @@ from testbed.transport.endpoint import (
 from testbed.transport.roce.address import Address, address
 from testbed.transport.roce.flights import Line
 from testbed.transport.roce.parameters import FRAME_BYTES, Constants
-from testbed.transport.roce.requester import Requester
-from testbed.transport.roce.responder import Responder
+from testbed.transport.roce.requester import Requester, Sending
+from testbed.transport.roce.responder import Receiving, Responder
 from testbed.transport.settings import Settings
 from testbed.wire import MalformedError
 from testbed.wire.roce import (
@@ -171,6 +171,22 @@ class RoceEndpoint:
 
     def idle(self) -> bool:
         return not any(pair.requester.busy or pair.speaks for pair in self._queue_pairs.values())
+
+    def resume(
+        self, queue_pairs: Iterable[tuple[int, Sending, Receiving]], active: Iterable[int], events: Iterable[Event]
+    ) -> None:
+        """Go on, as one that has done nothing yet, from what another has come to without anything lost.
+
+        active: peers to whom something is to be sent or of whom something is awaited, the next to be served first.
+        events: those that are not told of. Receives that wait for a message are then posted, and counters set.
+        """
+        for peer, sending, receiving in queue_pairs:
+            queue_pair = self._queue_pair(peer)
+            queue_pair.requester.resume(sending)
+            queue_pair.responder.resume(receiving)
+        self._active = {peer: self._queue_pairs[peer] for peer in active}
+        self._events += events
+        self._settled = False
 
     def _queue_pair(self, peer: int) -> _QueuePair:
         """That to `peer`, made when first asked for."""

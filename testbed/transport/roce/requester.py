@@ -1,6 +1,7 @@
 """The sending half of a queue pair: messages in, runs of packets out, acknowledgements back."""
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from testbed.transport.congestion import CongestionControl
@@ -53,6 +54,21 @@ class _Message(NamedTuple):
     view: memoryview
     first: int  # sequence number of its first packet
     packets: int
+
+
+class Sending(NamedTuple):
+    """What a requester has come to without anything lost. The numbers are its sequence numbers."""
+
+    first: int  # of the first message that is not acknowledged
+    unacknowledged: int
+    next: int
+    asked: int
+    timer_ns: int | None
+    messages: Sequence[tuple[int, int, memoryview]]  # those messages: id, tag, bytes
+    open_ns: int
+    departed_ns: int
+    departed_bits: int
+    waiting: bool  # for an acknowledgement that was asked for
 
 
 class Requester:
@@ -109,6 +125,18 @@ class Requester:
             self._open_ns = now
         self._messages.append(_Message(id, tag, view, self._end, packets))
         self._end += packets
+
+    def resume(self, sending: Sending) -> None:
+        """Go on, as one that has done nothing yet, from what another has come to."""
+        self._end = sending.first
+        for message in sending.messages:
+            self.post(*message, sending.open_ns)
+        self.state = RequesterState.WAITING if sending.waiting else RequesterState.READY
+        self._unacknowledged, self._next, self._highest = sending.unacknowledged, sending.next, sending.next
+        self._current = sum(message.first + message.packets <= sending.next for message in self._messages)
+        self._asked, self._timer_ns = sending.asked, sending.timer_ns
+        self._open_ns = sending.open_ns
+        self._departed_ns, self._departed_bits = sending.departed_ns, sending.departed_bits
 
     def fail(self, reason: str) -> None:
         """End all messages with `reason`, and all that will be posted."""

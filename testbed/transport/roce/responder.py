@@ -1,6 +1,7 @@
 """The receiving half of a queue pair: packets in sequence into posted buffers, acknowledgements back."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from testbed.transport.endpoint import Counters, Event, Failed, Received
 from testbed.transport.roce.address import Address
@@ -38,6 +39,16 @@ class _Incoming:
     first: int
     length: int
     filled: int = 0
+
+
+class Receiving(NamedTuple):
+    """What a responder has come to without anything lost."""
+
+    expected: int  # sequence number
+    messages: int
+    since_acknowledged: int
+    incoming: tuple[int, int, memoryview, int] | None  # the WRITE under way: id, tag, all of its receive, bytes there
+    acknowledge: bool
 
 
 class _RefusedError(Exception):
@@ -89,6 +100,15 @@ class Responder:
             queue.append(receive)
         else:
             self._posted[key] = [receive]
+
+    def resume(self, receiving: Receiving) -> None:
+        """Go on, as one to which nothing came yet, from what another has come to."""
+        self._expected, self._messages = receiving.expected, receiving.messages
+        self._since_acknowledged, self._acknowledge = receiving.since_acknowledged, receiving.acknowledge
+        if receiving.incoming is not None:
+            number, tag, view, filled = receiving.incoming
+            receive = _Receive(number, tag, view)
+            self._incoming = _Incoming(Verb.WRITE, receive, 0, receive.view.nbytes, filled)
 
     def fail(self, reason: str) -> None:
         """End all receives with `reason`."""

@@ -4,7 +4,7 @@ The baseline (`testbed.plan.environment`) runs on the spec's network with the en
 faults and traffic, at a severity that is doubled until the ratio is passed and then closed in on. Its seed is always
 the same, so that one environment is one severity for all transports, repeats and engines; the ratio grows with the
 severity, but not evenly where a lost packet costs a whole timeout, and then what was reached on both sides is told.
-What was found is kept in the user's cache by a digest of the baseline's plan and of Testbed's own sources.
+What was found is kept in the user's cache by a digest of the baseline's plan and of the sources that simulate it.
 """
 
 import hashlib
@@ -38,6 +38,7 @@ _FINEST = 0.002  # of the severity: closer than that the search does not look
 _LEAST_STALL_NS = 600 * 10**9  # model time: retransmission timeouts that double may take that long
 _NS = 1e9
 _PACKAGE = Path(__file__).resolve().parents[1]
+_FOLDERS = ("collective", "netcore", "simulation", "stress", "worker")
 _DIGITS = 6  # of what is found, in a spec
 
 
@@ -197,16 +198,18 @@ class _Silent:
 
 def _digest(baseline: Spec) -> str:
     """Of all that the severity depends on."""
-    digest = hashlib.sha256(_sources().encode())
+    own = "transport/tcp_model" if baseline.transport.kind == "tcp" else "transport"
+    digest = hashlib.sha256(_sources((*_FOLDERS, own)).encode())
     digest.update(json.dumps(to_json(make_plan(baseline)), sort_keys=True).encode())
     return digest.hexdigest()[:32]
 
 
 @cache
-def _sources() -> str:
-    """Of Testbed's own code, compiled or not."""
+def _sources(folders: tuple[str, ...]) -> str:
+    """Of the code that a simulation of the baseline runs."""
     digest = hashlib.sha256()
-    for path in sorted(path for path in _PACKAGE.rglob("*") if path.suffix in (".py", ".c", ".h")):
+    paths = (path for folder in folders for path in (_PACKAGE / folder).rglob("*"))
+    for path in sorted(path for path in paths if path.suffix in (".py", ".c", ".h")):
         digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 

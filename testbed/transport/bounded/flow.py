@@ -21,6 +21,7 @@ from testbed.transport.endpoint import (
     Received,
     Sent,
 )
+from testbed.transport.tcp_model.timer import RetransmissionTimeout
 from testbed.wire import MalformedError
 from testbed.wire.bounded import Data, Feedback, Heard, Holes, Notice, Probe, Stop
 
@@ -33,7 +34,7 @@ class Limits:
 
     burst_packets: int
     frame_bytes: int  # what is on the wire of a packet besides header and payload
-    again_ns: int  # STOP is said again to who goes on sending, at most once in so long
+    base_rtt_ns: int  # STOP is said again to who goes on sending, at most once in so long
     patience: Patience
 
 
@@ -78,6 +79,7 @@ class Flow:
         self._stopped: dict[int, int] = {}  # those that are complete, and when STOP was last said
         self._answers: dict[int, _Answer] = {}  # due, by tag
         self._teller = Teller()
+        self._rtts = RetransmissionTimeout(limits.patience.timeout_ns, limits.base_rtt_ns)  # of PROBEs
         self._notify = False
         self._open_ns = 0  # since when something could be sent, but for the rate
         self._departed_ns = 0  # of the last run, and its size on the wire
@@ -173,7 +175,7 @@ class Flow:
             bursts += self._answer(tag, self._answers.pop(tag), now)
         for message in self._outgoing.values():
             if message.probe_due and len(bursts) < budget_packets:
-                message.probed(now)
+                message.probed(now, self._rtts)
                 self._count("probes_sent")
                 dscp = message.treatment.tos[0][0]
                 bursts.append(self._packet(dialect.probe(message.tag, message.number), (dscp, ECN_NOT_ECT), now))
@@ -215,10 +217,12 @@ class Flow:
                 self._probed(tag, number)
             case Stop(tag):
                 if message := self._outgoing.get(tag):
+                    self._time(message, now)
                     message.stopped()
                     self._settle(message)
             case Holes(tag, first, number):
                 if message := self._outgoing.get(tag):
+                    self._time(message, now)
                     if not message.holes(first, number, payload):
                         return "bad_bitmap"
                     self._settle(message)
@@ -232,6 +236,11 @@ class Flow:
                 self._count("cnps_received")
                 self._listener.control.on_cnp(now)
         return ""
+
+    def _time(self, message: Outgoing, now: int) -> None:
+        """An answer has come; STOP may be one to data that left before the PROBE, or even to earlier ones."""
+        if (rtt_ns := message.rtt_ns(now)) is not None:
+            self._rtts.sample(max(rtt_ns, self._limits.base_rtt_ns))
 
     def _data(self, data: Data, ecn: int, payload: memoryview, now: int) -> str:
         message = self._incoming.get(data.tag)
@@ -258,7 +267,7 @@ class Flow:
             self._count("unexpected")
             return
         self._counters.duplicates += 1
-        if now - stopped_ns >= self._limits.again_ns:
+        if now - stopped_ns >= self._limits.base_rtt_ns:
             self._say_stop(tag, now)
 
     def _complete(self, tag: int, message: Incoming, now: int) -> None:
@@ -304,7 +313,7 @@ class Flow:
             patience = self._limits.patience
             reason = (
                 f"peer {self._peer} answers nothing about message {message.tag}, after {patience.probes} repeated "
-                f"PROBEs of {patience.timeout_ns} ns"
+                f"PROBEs of up to {patience.timeout_ns} ns"
             )
             self._events += [Failed(message.id, self._peer, reason), Failed(-1, self._peer, reason)]
         queued = any(entry[2] is message for entry in self._queue)

@@ -6,9 +6,10 @@ completes the receive with what is missing. The sender sends every chunk that it
 then a PROBE (PROBING). The receiver answers with STOP if it is content, else with the BITMAP of what it has; the sender
 sends the holes again and so on, until STOP. A bound of 0 makes it a reliable transport without order.
 
-PROBE and its answers are idempotent. They may be lost as any packet: the sender repeats a PROBE by a timer, and the
-receiver repeats STOP whenever it hears of a message that it is done with. A PROBE nobody answers so many times in a row
-ends the message (FAILED) and, since a bound that is not kept must not pass in silence, the run.
+PROBE and its answers are idempotent. They may be lost as any packet: the sender repeats a PROBE by a timer (RFC 6298's,
+which doubles), and the receiver repeats STOP whenever it hears of a message that it is done with. A PROBE that nobody
+answers so many times in a row ends the message (FAILED) and, since a bound that is not kept must not pass in silence,
+the run.
 
 Where a BITMAP tells nothing new although holes were sent again, they may still be on their way: `patience` is how many
 such answers in a row are only followed by another PROBE, before the holes are sent anyway.

@@ -6,14 +6,15 @@ from testbed.transport.bounded.bitmap import Bitmap
 from testbed.transport.bounded.dialect import Treatment
 from testbed.transport.bounded.machine import SENDER, Act, Sending, Told
 from testbed.transport.endpoint import Buffer
+from testbed.transport.tcp_model.timer import RetransmissionTimeout
 
 NUMBERS = 1 << 16  # of PROBEs, before they repeat
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """timeout_ns: how long an answer to a PROBE is waited for. probes: how many more in a row may stay without.
-    fruitless: how many answers in a row that tell nothing new are followed by another PROBE only."""
+    """timeout_ns: how long an answer to a PROBE is waited for at the most. probes: how many more in a row may stay
+    without. fruitless: how many answers in a row that tell nothing new are followed by another PROBE only."""
 
     timeout_ns: int
     probes: int
@@ -38,6 +39,7 @@ class Outgoing:
         self._highest = 0  # one past the last chunk that was ever sent
         self._known = 0  # chunks there as of the last whole answer
         self._pieces: set[int] = set()  # of the answer that is coming in, by first chunk
+        self._probed_ns = 0
         self._unanswered = self._fruitless = 0
 
     @property
@@ -63,10 +65,15 @@ class Outgoing:
         self._look()
         return again
 
-    def probed(self, now: int) -> None:
-        """The PROBE that was due has left."""
-        self.probe_due = False
-        self.expires_ns = now + self._patience.timeout_ns
+    def probed(self, now: int, rtts: RetransmissionTimeout) -> None:
+        """The PROBE that was due has left; what is known of round trips tells how long its answer may take."""
+        most_ns, wait_ns = self._patience.timeout_ns, rtts.now_ns
+        self.probe_due, self._probed_ns = False, now
+        self.expires_ns = now + max(wait_ns, min(most_ns, wait_ns << self._unanswered))
+
+    def rtt_ns(self, now: int) -> int | None:
+        """How long the answer that has come just now took; None: not known, or nothing was asked."""
+        return None if self.expires_ns is None or self._unanswered else now - self._probed_ns
 
     def on_deadline(self, now: int) -> None:
         """Do what the timer is for, if it has run out."""

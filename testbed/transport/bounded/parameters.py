@@ -36,7 +36,7 @@ def probe_timeout(default_ns: int, source: str) -> Parameter:
     """`probe_timeout`, how long an answer is waited for."""
     return Parameter(
         "probe_timeout",
-        "how long an answer to a PROBE is waited for; and, before a round trip is known, for how packets fared",
+        "how long an answer to a PROBE is waited for at the most, as long as round trips are not known to be longer",
         default_ns,
         "ns",
         source,
@@ -61,6 +61,6 @@ def limits(path: Path, values: Values, framing: Framing, *, fruitless: int) -> L
     return Limits(
         burst_packets=path.max_burst_packets,
         frame_bytes=UDP_WIRE_BYTES + framing.trailer_bytes,
-        again_ns=path.base_rtt_ns,
+        base_rtt_ns=path.base_rtt_ns,
         patience=Patience(whole(values, "probe_timeout"), whole(values, "probes"), fruitless),
     )

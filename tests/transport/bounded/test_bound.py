@@ -102,7 +102,7 @@ def test_a_peer_that_never_answers_ends_the_run(kind):
     assert isinstance(message, Failed)
     assert isinstance(whole, Failed)
     assert (message.id, whole.id) == (2, -1)
-    assert "message 7, after 5 repeated PROBEs of 80000 ns" in whole.reason
+    assert "message 7, after 5 repeated PROBEs of up to 80000 ns" in whole.reason
     assert network.totals()["probes_sent"] == 6
     assert ends[0].idle()
 

@@ -1,7 +1,7 @@
 """Messages through a network, and the rules that all transports are held to while they are carried.
 
 - Each send ends in one `Sent` or `Failed`, each receive in one `Received` or `Failed`, within the time that is stated;
-  but who waits for a peer that has given up need not learn of it.
+  but who waits for a peer that has given up need not learn of it, and a transport may halt the run instead (an id < 0).
 - What is received is bit-exact; of a transport that is lossy, every byte outside of the ranges that are missing, which
   are in order, apart, and within the message.
 - Nothing is written beyond a buffer, nor into it once it was received; nothing is read of one once it was sent: all are
@@ -96,6 +96,7 @@ class Carriage:
     ) -> None:
         self.subject = subject
         self.forged = forged
+        self.halted = False
         ranks = 1 + max((max(each.source, each.target) for each in parcels), default=1)
         path = Path(PATH.rate_bps, PATH.base_rtt_ns, PATH.mtu_bytes, burst_packets)
         self.ends = ends or subject.ends(max(2, ranks), path, seed)
@@ -121,18 +122,20 @@ class Carriage:
 
     def check(self, *, may_fail: bool = False, strangers: bool = False) -> None:
         """may_fail: messages may end as failed. strangers: packets came that nobody sent, and counts do not balance."""
+        complete = not self.halted and (self.subject.gives_up or not may_fail)
+        assert may_fail or not self.halted
         for each in self.carried:
             assert each.arena[: len(GUARD)] == each.arena[-len(GUARD) :] == GUARD, "written beyond the buffer"
             for failed in each.failures:
                 assert failed.reason
             unsent, unreceived = ([failed.id % 2 == half for failed in each.failures] for half in (0, 1))
-            if self.subject.gives_up or not may_fail:
+            if complete:
                 assert each.sent or any(unsent), f"{each.parcel}: not sent"
                 assert each.received or any(unreceived) or any(unsent), f"{each.parcel}: not received"
             assert may_fail or not each.failures, each.failures
             if each.received:
                 assert bytes(each.buffer) == b"\xdd" * each.parcel.size, "written once it was received"
-        if self.subject.gives_up or not may_fail:
+        if complete:
             self._check_end()
             if not strangers:
                 self._check_counts()
@@ -202,6 +205,7 @@ class Carriage:
                     self._note(rank, event)
                 else:
                     assert isinstance(event, Failed)
+                    self.halted = True
             self._seen[rank] = len(events)
 
     def _note(self, rank: int, event: Sent | Received | Failed) -> None:

@@ -13,6 +13,11 @@ from tests.simulation.runs import Silent
 
 LOSSES = "sweep={transport.kind: [roce, aggregation], links.all.loss: [0%, 1%]}"
 TAILS = "sweep={environment.by: [slow-host], environment.tail_ratio: [1, 1.5, 3]}"
+RECOVERIES = [
+    "sweep={transport.kind: [roce, irn, srnic, falcon], links.all.loss: [0%, 1%]}",
+    "expect=[{metric: packets.retransmitted, of: {transport.kind: irn, links.all.loss: 1%},"
+    " to: {transport.kind: roce, links.all.loss: 1%}, at_most: 0.3}]",
+]
 FEWER = ["workload.iterations=3", "workload.warmup=1"]
 
 
@@ -31,6 +36,7 @@ class Looking(Silent):
         ("aggregation_optical.yaml", [*FEWER, "workload.size=64KiB"]),
         ("aggregation.yaml", [*FEWER, "workload.size=256KiB", "expect=[]", LOSSES]),
         ("own/own.yaml", ["switches.controller=ecmp"]),
+        ("recovery.yaml", [*FEWER, *RECOVERIES, "workload.size=128KiB", "repeat=1"]),
         ("environments.yaml", ["workload.gradients=random", "workload.iterations=100", "repeat=1", TAILS]),
     ],
 )

@@ -2,8 +2,10 @@
 
 The baseline (`testbed.plan.environment`) runs on the spec's network with the environment alone, without the spec's own
 faults and traffic, at a severity that is doubled until the ratio is passed and then closed in on. Its seed is always
-the same, so that one environment is one severity for all transports, repeats and engines; the ratio grows with the
-severity, but not evenly where a lost packet costs a whole timeout, and then what was reached on both sides is told.
+the same, so that one environment is one severity for all transports, repeats and engines. The ratio grows with the
+severity, but not evenly where a lost packet costs a whole timeout (then what was reached on both sides is told), and
+only until events are so long that they meet, and are the median (then the highest ratio is looked for between doublings
+too).
 What was found is kept in the user's cache by a digest of the baseline's plan and of the sources that simulate it.
 """
 
@@ -34,6 +36,7 @@ _SEED = 1
 _MOST_PROBES = 24
 _MOST_SEVERITY = 1 << 12
 _GROWTH, _FLAT = 0.02, 3  # a ratio that grows less than this share, so many doublings of severity on end, does not
+_BESIDE = (2**-0.5, 2**0.5)
 _FINEST = 0.002  # of the severity: closer than that the search does not look
 _LEAST_STALL_NS = 600 * 10**9  # model time: retransmission timeouts that double may take that long
 _NS = 1e9
@@ -116,12 +119,7 @@ class _Search:
             raise self._failure("the baseline's tail is longer than that without it")
         if self._near(low):
             return low
-        high, flat = self._probe(target - 1), 0
-        while not self._near(high) and high.ratio < target:
-            if flat == _FLAT or high.severity >= _MOST_SEVERITY:
-                raise self._failure("no severity gives it: take fewer `events`, which then are not the median too")
-            low, high = high, self._probe(2 * high.severity)
-            flat = flat + 1 if high.ratio < (1 + _GROWTH) * low.ratio else 0
+        low, high = self._above()
         while not self._near(high):
             if len(self._probes) >= _MOST_PROBES or high.severity - low.severity < _FINEST * high.severity:
                 raise self._failure(
@@ -135,6 +133,24 @@ class _Search:
                 return probe
             low, high = (probe, high) if probe.ratio < target else (low, probe)
         return high
+
+    def _above(self) -> tuple[_Probe, _Probe]:
+        """A severity that does not reach the ratio, and a greater one that does; raises RunFailed."""
+        low, high, flat = self._probes[0], self._probe(self._environment.tail_ratio - 1), 0
+        while not self._reaches(high) and flat < _FLAT and high.severity < _MOST_SEVERITY:
+            low, high = high, self._probe(2 * high.severity)
+            flat = flat + 1 if high.ratio < (1 + _GROWTH) * low.ratio else 0
+        if self._reaches(high):
+            return low, high
+        best = max(self._probes, key=lambda probe: probe.ratio)  # beyond which it falls: it may be higher beside it
+        for factor in _BESIDE:
+            high = self._probe(best.severity * factor)
+            if self._reaches(high):
+                return max((p for p in self._probes if p.severity < high.severity), key=lambda p: p.severity), high
+        raise self._failure("no severity gives it: take fewer `events`, which then are not the median too")
+
+    def _reaches(self, probe: _Probe) -> bool:
+        return self._near(probe) or probe.ratio > self._environment.tail_ratio
 
     def _near(self, probe: _Probe) -> bool:
         target = self._environment.tail_ratio

@@ -7,6 +7,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter, SymmetricalLogLocator
 
 from testbed.results.drawing import AMBER, BLUE, PALE_BLUE, RED, SERIES, STYLE, as_svg, new_figure, time_unit
@@ -14,7 +15,7 @@ from testbed.results.result import Timing
 from testbed.results.samples import IterationRow
 from testbed.results.statistics import mean, nearest_rank
 
-MOST_PANELS = 6
+MOST_PANELS = 12
 MOST_CURVES = 12
 ROUNDING = 1e-6  # errors below are those of adding up 16-bit floats, or longer ones
 _PANELS_A_ROW = 3
@@ -111,25 +112,27 @@ def training(curves: Mapping[str, Sequence[Learnt]]) -> str:
 
 
 def distributions(panels: Mapping[str, Mapping[str, Delivered]]) -> str:
-    """CDFs of completion times: a panel for each title, in it a curve a label; times are alike in all panels."""
+    """CDFs of completion times: a panel for each title, in it a curve a label, of one colour in all of them."""
     labels = list(dict.fromkeys(label for panel in panels.values() for label in panel))
     scale, unit = time_unit(max(max(each.cct_ns) for panel in panels.values() for each in panel.values()))
     columns = min(_PANELS_A_ROW, len(panels))
     rows = -(-len(panels) // columns)
     with mpl.rc_context(STYLE):
-        figure, grid = new_figure(0.5 + 2.4 * rows, columns, rows, sharey=True)
+        figure, grid = new_figure(0.5 + 2.1 * rows, columns, rows, sharey=True)
+        known: dict[str, Line2D] = {}
         for axes, (title, panel) in zip(grid, panels.items(), strict=False):
             for label, each in panel.items():
                 scaled = np.sort(np.array(each.cct_ns)) / scale
                 share = np.arange(len(scaled) + 1) / len(scaled)
                 style = _style(labels.index(label))
-                axes.step([scaled[0], *scaled], share, where="post", label=label, **style)
+                (line,) = axes.step([scaled[0], *scaled], share, where="post", **style)
+                known.setdefault(label, line)
             axes.set(ylim=(0, 1.03), xlabel=f"completion time ({unit})", title=title)
             axes.set_xlim(left=0)
             axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         for axes in grid[len(panels) :]:
             axes.set_visible(False)
-        grid[0].legend(loc="lower right", handlelength=1.6)
+        figure.legend(known.values(), known.keys(), loc="outside right center", handlelength=1.6)
         return as_svg(figure)
 
 

@@ -115,11 +115,14 @@ def _side_by_side(records: Sequence[RunRecord]) -> str:
     parts = []
     if len(points) > 1:
         series, panels = _panels(points)
-        parts.append(_figure(f"Distributions of completion times by {series}", delivered.distributions(panels)))
+        shown = dict(list(panels.items())[: delivered.MOST_PANELS])
+        parts.append(_figure(f"Distributions of completion times by {series}", delivered.distributions(shown)))
+        if len(panels) > len(shown):
+            parts.append(_note(f"{len(panels) - len(shown)} more panels are left out; report parts of the sweep."))
     named = {" ".join(map(_named, point.items())): each for point, each in points.items()}
     if len(named) > 1 and any((each.nmse or 0) > delivered.ROUNDING for each in named.values()):
-        shown = dict(list(named.items())[: delivered.MOST_CURVES])
-        parts.append(_figure("Error against time", delivered.error_against_time(shown)))
+        few = dict(list(named.items())[: delivered.MOST_CURVES])
+        parts.append(_figure("Error against time", delivered.error_against_time(few)))
     curves = _learning(records)
     if len(curves) > 1:
         parts.append(_figure("Training", delivered.training(curves)))
@@ -158,8 +161,7 @@ def _panels(points: Mapping[_Point, Delivered]) -> tuple[str, dict[str, dict[str
         panels.setdefault(" ".join(others), {})[" ".join(own)] = each
     if all(len(panel) == 1 for panel in panels.values()):
         panels = {"": {" ".join(map(_named, point.items())): each for point, each in points.items()}}
-    few = list(panels.items())[: delivered.MOST_PANELS]
-    return series, {title: dict(list(panel.items())[: delivered.MOST_CURVES]) for title, panel in few}
+    return series, {title: dict(list(panel.items())[: delivered.MOST_CURVES]) for title, panel in panels.items()}
 
 
 def _within(key: str, section: str) -> bool:

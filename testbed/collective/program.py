@@ -3,8 +3,9 @@
 A send waits for what was received into its range in earlier steps. A receive waits, before it is added or copied into
 the buffer, for the earlier ones of its range (so that sums are always formed in the same order) and for the sends that
 still read the range. A send whose range is received into in its own step (an exchange) goes out from a copy instead,
-or the peer's data would have to wait for an acknowledgement. With a barrier all waits for the receives of earlier
-steps. Empty transfers, which a buffer of fewer elements than chunks has, are left out at both ends.
+or the peer's data would have to wait for an acknowledgement; what is received then waits for all that the send waits
+for. With a barrier all waits for the receives of earlier steps. Empty transfers, which a buffer of fewer elements than
+chunks has, are left out at both ends.
 
 A schedule of a thousand ranks has millions of operations, so they are arrays, worked out for all ranks at once.
 """
@@ -115,6 +116,9 @@ class Operations:
             (reader[~exchanged], rewriter[~exchanged]),
             *([self._barriers()] if self.schedule.barrier else []),
         ]
+        if exchanged.any():
+            known = map(np.concatenate, zip(*pairs, strict=True))
+            pairs.append(_as_long(reader[exchanged], rewriter[exchanged], *known))
         total = max(1, len(self.send))
         key = np.sort(np.concatenate([before * total + after for before, after in pairs]))
         return *np.divmod(key[np.diff(key, prepend=-1) > 0], total), copied
@@ -135,9 +139,15 @@ class Operations:
         return np.repeat(np.arange(len(first)), count), spans(low, count)
 
     def _barriers(self) -> tuple[Numbers, Numbers]:
-        """Each operation waits for the receives of the last step before its own in which its rank receives."""
+        """Each operation waits for the receives of the last step before its own in which its rank receives.
+
+        Of receives of one range that is the last, as it waits for the others: of n senders to a place it is one.
+        """
         turn = self.owner.astype(np.int64) * (self.schedule.steps + 1) + self.rows["step"]
         receives = np.flatnonzero(~self.send)
+        order = receives[np.lexsort((receives, self.last[receives], self.first[receives], turn[receives]))]
+        ends = np.logical_or.reduce([each[order[1:]] != each[order[:-1]] for each in (turn, self.first, self.last)])
+        receives = np.sort(order[np.concatenate((ends, np.ones(min(1, len(order)), bool)))])
         starts = np.flatnonzero(np.diff(turn[receives], prepend=-1))
         groups, size = turn[receives[starts]], np.diff(starts, append=len(receives))
         group = np.searchsorted(groups, turn) - 1
@@ -164,6 +174,13 @@ def operations(schedule: Schedule, elements: int, ranks: range) -> Operations:
     full = first < last
     kept = columns if full.all() else tuple(column[full] for column in columns)
     return Operations(schedule, elements, ranks, *kept)
+
+
+def _as_long(reader: Numbers, rewriter: Numbers, before: Numbers, after: Numbers) -> tuple[Numbers, Numbers]:
+    """What each `reader` waits for (`after` for `before`), its `rewriter` waits for too: not to be there before it."""
+    order = np.argsort(after, kind="stable")
+    begin, end = (np.searchsorted(after[order], reader, side) for side in ("left", "right"))
+    return before[order][spans(begin, end - begin)], np.repeat(rewriter, end - begin)
 
 
 def _within(owner: Small, ranks: range, all_ranks: int) -> Numbers:

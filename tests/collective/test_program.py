@@ -41,11 +41,14 @@ def by_definition(part: Program, barrier: bool) -> tuple[list[set[int]], list[bo
                 if still_read and not part.send[later]:
                     if part.step[i] == step:
                         copied[i] = True
+                        waits[later] |= waits[i]
                     else:
                         waits[later].add(i)
         earlier = {int(s) for s, sends in zip(part.step, part.send, strict=True) if not sends and s < step}
         if barrier and earlier:
-            waits[later] |= {i for i in range(len(part)) if not part.send[i] and part.step[i] == max(earlier)}
+            before = [i for i in range(len(part)) if not part.send[i] and part.step[i] == max(earlier)]
+            last = {(int(part.first[i]), int(part.last[i])): i for i in before}  # waits for those of its range
+            waits[later] |= set(last.values())
     return [{later for later in range(len(part)) if i in waits[later]} for i in range(len(part))], copied
 
 

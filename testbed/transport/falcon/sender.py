@@ -81,7 +81,9 @@ class FalconSender:
 
     def deadline(self, now: int) -> int | None:
         """The earliest instant at which there is something to do or a rate may have changed."""
-        due = [at for at in (self._held_ns, self._early_ns, self._probe_ns, self._expires_ns) if at is not None]
+        if self._held_ns is not None:
+            return self._held_ns
+        due = [at for at in (self._early_ns, self._probe_ns, self._expires_ns) if at is not None]
         if (ready_ns := self.ready_ns(now)) is not None:
             due.append(ready_ns)
             if ready_ns > now:  # and the rates of these were just asked for
@@ -217,7 +219,7 @@ class FalconSender:
     def _probe_ns(self) -> int | None:
         """When a probe is due."""
         oldest = self._flights.oldest
-        if self._probed or oldest is None or oldest.path.smoothed_ns is None or self._held_ns is not None:
+        if self._probed or oldest is None or oldest.path.smoothed_ns is None:
             return None
         constants = self._constants
         wait_ns = round(constants.tlp_factor * oldest.path.smoothed_ns) + constants.ack_timeout_ns
@@ -227,7 +229,7 @@ class FalconSender:
     def _expires_ns(self) -> int | None:
         """When the packet that left first is given up."""
         oldest = self._flights.oldest
-        if oldest is None or self._held_ns is not None:
+        if oldest is None:
             return None
         return oldest.left_ns + self._timeout_ns(oldest)
 

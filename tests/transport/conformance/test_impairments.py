@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from testbed.transport.endpoint import Burst
 from tests.transport.conformance.carriage import MTU, Carriage, Parcel, parcels
-from tests.transport.conformance.subjects import every
+from tests.transport.conformance.subjects import every, reliable
 from tests.transport.pump import PATH, impaired
 
 pytestmark = pytest.mark.slow
@@ -36,6 +36,14 @@ def outage(carriage: Carriage, begins_ns: int, ends_ns: int, senders: Sequence[i
 @some
 def test_loss(subject, parcels, seed, loss):
     Carriage(subject, parcels, impaired(Random(seed), loss=loss), seed=seed).run().check()
+
+
+@reliable
+@given(parcels(late=True), SEEDS)
+@some
+def test_receives_that_are_posted_late_under_loss(subject, parcels, seed):
+    fate = impaired(Random(seed), loss=0.01, duplicate=0.05, reorder=0.3)
+    Carriage(subject, parcels, fate, seed=seed).run().check()
 
 
 @every

@@ -1,5 +1,6 @@
 """The search for an environment's severity: what it finds has the ratio, is kept, and what it cannot find is told."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from testbed.errors import RunFailed
 from testbed.plan import DEFAULT_CAPABILITIES
 from testbed.results.statistics import nearest_rank
+from testbed.run import environment
 from testbed.run.environment import Environments
 from testbed.run.experiment import run_experiment
 from testbed.spec.model import EnvironmentSpec, Spec, TransportSpec
@@ -44,8 +46,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def spec(**environment: Any) -> Spec:
-    keys = {"tail_ratio": RATIO, "iterations": 100, **environment}
+def spec(**given: Any) -> Spec:
+    keys = {"tail_ratio": RATIO, "iterations": 100, **given}
     return Spec.model_validate({**STAR, "environment": keys})
 
 
@@ -101,18 +103,45 @@ def test_a_given_severity_and_a_ratio_of_one_need_no_search() -> None:
     assert progress.stages == []
 
 
-def test_a_tail_that_cannot_be_had_is_refused_with_what_was_reached() -> None:
-    """With ten stalls an iteration they are the median too."""
-    with pytest.raises(RunFailed, match=r"tail_ratio: 30 by stalls was not found: no severity gives it.*1\.\d+ at 29"):
+def curve(monkeypatch: pytest.MonkeyPatch, ratio: Callable[[float], float]) -> None:
+    """Have baselines whose ratio is a function of the severity, in place of simulations."""
+
+    def simulated(baseline: Spec) -> tuple[list[int], None]:
+        assert baseline.environment is not None
+        tail = round(1000 * ratio(baseline.environment.severity or 0))
+        return [1000] * 95 + [tail] * 5, None
+
+    monkeypatch.setattr(environment, "_simulated", simulated)
+
+
+def test_a_tail_that_cannot_be_had_is_refused_with_what_was_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many events that they are the median too: as ten stalls an iteration have it."""
+    curve(monkeypatch, lambda severity: 1 + 0.5 * severity / (1 + severity))
+    with pytest.raises(RunFailed, match=r"tail_ratio: 30 by stalls was not found: no severity gives it.*1\.48 at 29"):
         settled(spec(by="stalls", tail_ratio=30, events=10))
 
 
-def test_a_jump_over_the_ratio_is_told_from_both_sides() -> None:
-    """At 1 Gb/s an iteration is under 2 ms, and a retransmission timeout is 200 ms."""
-    links = [{"rate": "1Gbps", "delay": "10us", "queue": "8KiB"}]
-    asked = Spec.model_validate({**STAR, "links": links, "environment": {"tail_ratio": 20, "iterations": 100}})
-    with pytest.raises(RunFailed, match=r"was not found: the ratio jumps from .* at severity .* to .* at"):
-        settled(asked)
+def test_a_jump_over_the_ratio_is_told_from_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on links of 1 Gb/s with 8 KiB of queue, where an iteration is under a ms and a timeout 200 ms."""
+    curve(monkeypatch, lambda severity: 1 + 1.6 * severity if severity < 1.373 else 497)
+    told = r"was not found: the ratio jumps from 3\.\d+ at severity 1\.37\d* to 497 at 1\.37"
+    with pytest.raises(RunFailed, match=told):
+        settled(spec(tail_ratio=20))
+
+
+def test_a_ratio_that_falls_again_is_found_between_doublings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is 3.2 at 2.8 and 2.8 at 2 and 4."""
+    curve(monkeypatch, lambda severity: max(1.0, 3.2 - 0.5 * abs(severity - 2.8)) if severity else 1.0)
+    found = settled(spec())
+    assert found.severity is not None
+    assert 2 < found.severity < 4
+    assert found.reached == pytest.approx(RATIO, rel=TOLERANCE)
+
+
+def test_a_baseline_with_a_longer_tail_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    curve(monkeypatch, lambda severity: 4 + severity)
+    with pytest.raises(RunFailed, match="the baseline's tail is longer than that without it"):
+        settled(spec())
 
 
 def test_a_limit_of_time_ends_it() -> None:

@@ -237,6 +237,26 @@ def test_with_the_full_stride_a_packet_costs_each_block_one_coefficient() -> Non
     assert (error**2).sum() == pytest.approx((alone**2).sum(), rel=0.3)  # the same in all, spread over blocks
 
 
+def test_the_larger_the_stride_the_less_blocks_differ() -> None:
+    """A packet of m coefficients costs S of B blocks m / S each: as much in all, with a variance of m^2 / (S B)."""
+    block, blocks, packet = 256, 512, 256
+    gradient = np.random.default_rng(9).choice([-1.0, 1.0], blocks * block).astype(np.float32)
+    totals, variances = {}, {}
+    for stride in (1, 4, 16, 256):
+        made, energy = coder(len(gradient), block, stride), []
+        for iteration in range(8):
+            values = encode(made, gradient, len(gradient), iteration)
+            values[20 * packet : 21 * packet] = 0
+            error = decode(made, values, len(gradient), iteration) - gradient
+            energy.append((error.reshape(blocks, block) ** 2).sum(axis=1))
+        totals[stride] = float(np.sum(energy) / 8)
+        variances[stride] = float(np.mean(np.var(energy, axis=1)))
+    assert list(totals.values()) == pytest.approx([packet] * 4, rel=0.1)  # a packet's worth
+    assert variances[1] / variances[4] == pytest.approx(4, rel=0.3)
+    assert variances[1] / variances[16] == pytest.approx(16, rel=0.3)
+    assert variances[1] / variances[256] > 60  # a coefficient's square itself varies by twice its mean: 256 / 3
+
+
 @pytest.mark.parametrize(
     ("given", "key", "says"),
     [

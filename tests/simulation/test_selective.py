@@ -53,3 +53,19 @@ def test_falcon_s_paths_use_several_ways_through_the_network(tmp_path: Path) -> 
         assert len(up) == 4
     assert ways["irn"] == 1
     assert ways["falcon"] >= 2
+
+
+def test_falcon_keeps_away_from_a_slow_path(tmp_path: Path) -> None:
+    """Of four spines one has a tenth of the rate; two of the paths are hashed to it at the start."""
+    run = simulate(
+        tmp_path / "run",
+        transport={"kind": "falcon", "mtu": 1024},
+        workload={**RING, "size": "512KiB", "warmup": 1},
+        topology={"kind": "leaf-spine", "spines": 4, "leaves": 2, "hosts": 1},
+        workers={"count": 2},
+        links=[{"rate": "1Gbps", "delay": "10us", "queue": "256KiB"}, {"select": "leaf0-spine0", "rate": "100Mbps"}],
+    )
+    up = {row["link"]: int(row["packets"]) for row in run.rows("links.csv") if row["link"].startswith("leaf0>spine")}
+    assert 0 < up["leaf0>spine0"] < 0.15 * sum(up.values())
+    assert max(run.cct_ns) < 1.25 * 512 * 1024 * 8, "ns at 1 Gb/s"
+    assert run.result.packets.retransmitted == 0

@@ -50,7 +50,9 @@ def algorithm_of(workload: WorkloadSpec, transport: TransportSpec) -> str:
 
 def buffers(workload: WorkloadSpec) -> list[Buffer]:
     """What one iteration moves: the layers, as they are coded."""
-    return [(coded_elements(workload.coded_by, elements), element_bytes) for elements, element_bytes in layers(workload)]
+    return [
+        (coded_elements(workload.coded_by, elements), element_bytes) for elements, element_bytes in layers(workload)
+    ]
 
 
 def layers(workload: WorkloadSpec) -> list[Buffer]:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter, SymmetricalLogLocator
 
-from testbed.results.drawing import AMBER, BLUE, PALE_BLUE, RED, SERIES, STYLE, as_svg, new_figure, time_unit
+from testbed.results.drawing import AMBER, BLUE, PALE_BLUE, RED, SERIES, STYLE, as_svg, new_figure, shortened, time_unit
 from testbed.results.result import Timing
 from testbed.results.samples import IterationRow
 from testbed.results.statistics import mean, nearest_rank
@@ -19,6 +19,7 @@ MOST_PANELS = 12
 MOST_CURVES = 12
 ROUNDING = 1e-6  # errors below are those of adding up 16-bit floats, or longer ones
 _PANELS_A_ROW = 3
+_LONGEST_TITLE = 24
 _DASHES = ("-", (0, (4, 2)))
 
 
@@ -100,14 +101,14 @@ def training(curves: Mapping[str, Sequence[Learnt]]) -> str:
         figure, (accuracy, loss) = new_figure(2.7, 2)
         for place, (label, curve) in enumerate(curves.items()):
             at, style = [each.end_ns / scale for each in curve], _style(place)
-            accuracy.plot(at, [each.accuracy for each in curve], label=label, **style)
+            accuracy.plot(at, [each.accuracy for each in curve], label=shortened(label), **style)
             loss.plot(at, [each.loss for each in curve], **style)
         accuracy.set(xlabel=f"model time ({unit})", title="accuracy")
         accuracy.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         loss.set(xlabel=f"model time ({unit})", title="loss")
         loss.set_ylim(bottom=0)
         if len(curves) > 1:
-            accuracy.legend(loc="lower right", handlelength=1.6)
+            figure.legend(loc="outside right center", handlelength=1.6)
         return as_svg(figure)
 
 
@@ -127,12 +128,13 @@ def distributions(panels: Mapping[str, Mapping[str, Delivered]]) -> str:
                 style = _style(labels.index(label))
                 (line,) = axes.step([scaled[0], *scaled], share, where="post", **style)
                 known.setdefault(label, line)
-            axes.set(ylim=(0, 1.03), xlabel=f"completion time ({unit})", title=title)
+            axes.set(ylim=(0, 1.03), xlabel=f"completion time ({unit})", title=shortened(title, _LONGEST_TITLE))
             axes.set_xlim(left=0)
             axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         for axes in grid[len(panels) :]:
             axes.set_visible(False)
-        figure.legend(known.values(), known.keys(), loc="outside right center", handlelength=1.6)
+        names = [shortened(label) for label in known]
+        figure.legend(known.values(), names, loc="outside right center", handlelength=1.6)
         return as_svg(figure)
 
 
@@ -146,11 +148,12 @@ def error_against_time(points: Mapping[str, Delivered]) -> str:
             colour = SERIES[place % len(SERIES)]
             middle, tail = mean(each.cct_ns) / scale, nearest_rank(sorted(each.cct_ns), 99) / scale
             axes.plot([middle, max(middle, tail)], [nmse, nmse], color=colour, lw=1.2, alpha=0.6)
-            axes.plot([middle], [nmse], "o" if place < len(SERIES) else "s", color=colour, ms=6, label=label)
+            name, mark = shortened(label), "o" if place < len(SERIES) else "s"
+            axes.plot([middle], [nmse], mark, color=colour, ms=6, label=name)
         axes.set(xlabel=f"completion time: mean, and a line to p99 ({unit})", title="NMSE against the exact result")
         axes.set_xlim(left=0)
         _logarithmic(axes, [nmse for _, nmse in shown.values()])
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=1.0)
+        figure.legend(loc="outside right center", handlelength=1.0)
         return as_svg(figure)
 
 

@@ -26,6 +26,7 @@ _SHORTER = (
 )
 _WIDTH_IN = 9.6
 MANY_MARKS = 1500
+LONGEST_LABEL = 34
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "testbed",
@@ -69,6 +70,14 @@ def time_unit(largest_ns: int) -> tuple[float, str]:
         if largest_ns >= scale:
             return scale, name
     return 1.0, "ns"
+
+
+def shortened(text: str, longest: int = LONGEST_LABEL) -> str:
+    """The text, without its middle if it is longer: what tells two apart is mostly at an end."""
+    if len(text) <= longest:
+        return text
+    end = longest // 2
+    return f"{text[: longest - end - 1]}…{text[-end:]}"
 
 
 def new_figure(height_in: float, columns: int, rows: int = 1, **grid: Any) -> tuple[Figure, Sequence[Axes]]:

@@ -25,6 +25,7 @@ from testbed.results.drawing import (
     as_svg,
     legend_above,
     new_figure,
+    shortened,
     time_unit,
 )
 from testbed.results.result import Timing
@@ -144,7 +145,7 @@ def points(times: Mapping[str, Sequence[int]]) -> str:
             cdf.step(
                 [scaled[0], *scaled], np.arange(len(ordered) + 1) / len(ordered), where="post", color=colour, lw=1.5
             )
-        dots.set_yticks(range(len(times)), list(times))
+        dots.set_yticks(range(len(times)), list(map(shortened, times)))
         dots.set(ylim=(len(times) - 0.4, -0.6), xlabel=f"completion time ({unit})", title="median with 95 % interval")
         dots.grid(visible=False, axis="y")
         dots.tick_params(axis="y", labelcolor=INK)

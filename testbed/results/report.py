@@ -95,7 +95,8 @@ def _points(records: Sequence[RunRecord]) -> str:
     times: dict[str, list[int]] = {}
     for record in records:
         point = record.result.point
-        name = " · ".join(map(plain, point.values())) if len(keys) == 1 else point_text(point)
+        named = [(key.rpartition(".")[2], _named((key, value))) for key, value in point.items()]
+        name = " · ".join(value if len(keys) == 1 else f"{key}={value}" for key, value in named)
         for job, of_job in record.by_job.items():
             label = " · ".join(filter(None, (name or record.path.name, job and f"job {job}")))
             times.setdefault(label, []).extend(t.cct_ns for t in of_job.timings)
@@ -170,11 +171,16 @@ def _within(key: str, section: str) -> bool:
 
 def _named(item: tuple[str, Any]) -> str:
     """A swept value in short: of a mapping its kind and what else it says, of one's own its name."""
-    value = item[1]
+    return _in_short(item[1])
+
+
+def _in_short(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_in_short, value)) or "none"
     if not isinstance(value, dict):
         return plain(value).rsplit("/", 1)[-1]
-    kind = [plain(value["kind"]).rsplit("/", 1)[-1]] if "kind" in value else []
-    return " ".join([*kind, *(f"{key}={plain(each)}" for key, each in value.items() if key != "kind")])
+    kind = [_in_short(value["kind"])] if "kind" in value else []
+    return " ".join([*kind, *(f"{key}={_in_short(each)}" for key, each in value.items() if key != "kind")])
 
 
 def _learning(records: Sequence[RunRecord]) -> dict[str, list[Learnt]]:

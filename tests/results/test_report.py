@@ -141,6 +141,20 @@ def test_keys_that_are_swept_in_step_share_a_panel(tmp_path: Path) -> None:
     assert "ubt 2MiB" in text
 
 
+def test_long_values_are_told_in_short(tmp_path: Path) -> None:
+    """By their kinds; a label's middle is left out, and two whose ends are alike stay two."""
+    for place, at in enumerate(("5ms", "450ms")):
+        fault = {"kind": "link-set", "select": ["h1>s0", "h2>s0"], "loss": "40%", "at": at, "for": "100ms"}
+        write_run(tmp_path / f"p{place}", [1000, 1200], point={"transport": {"kind": "ubt"}, "faults": [fault]})
+    write_run(tmp_path / "p2", [1000, 1200], point={"transport": {"kind": "ubt"}, "faults": []})
+    page, text = checked(tmp_path)
+    assert "ubt none" in text
+    assert "=450ms for=100ms" in text
+    assert "=5ms for=100ms" in text
+    figures = page.split("<h3>Distributions")[1].split("<h3>Table")[0]
+    assert not re.search(r">[^<]{40,}</text>", figures)
+
+
 def test_runs_of_no_sweep_side_by_side(tmp_path: Path) -> None:
     _, text = checked(write_run(tmp_path / "before"), write_run(tmp_path / "after"))
     assert "before" in text

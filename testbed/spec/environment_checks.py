@@ -18,7 +18,6 @@ MECHANISMS = {
     "slow-host": "windows in which one rank's links are slow, found: how slow",
 }
 _MOST_EVENTS = 100
-_LEAST_ITERATIONS = 100  # whose p99 is not their maximum
 
 
 def check_environment(net: Network) -> None:

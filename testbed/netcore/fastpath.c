@@ -456,6 +456,8 @@ static size_t write_word(uint8_t *header, uint32_t word)
     return 4;
 }
 
+static const uint8_t nothing[1];
+
 /* Hand packets to the NIC. */
 static void hand_over(struct fast_rank *rank, struct packet_list packets, uint32_t count)
 {
@@ -474,7 +476,7 @@ static void speak(struct fast_rank *rank, struct fast_pair *pair)
     length += write_word(header + length, (uint32_t)CREDITS_UNLIMITED << 24 | (pair->completed & PSN_MASK));
     struct outgoing outgoing;
     struct packet_list packets = {0};
-    struct outgoing_segment segment = {header, length, NULL, 0};
+    struct outgoing_segment segment = {header, length, nothing, 0};
     pair->speaks = false;
     pair->since = 0;
     outgoing_address(&outgoing, rank->socket, pair->ip, pair->source_port, rank->constants.control_tos);

@@ -124,11 +124,13 @@ def _check_machine(experiment: Experiment) -> None:
 
 
 def _memory_bytes(point: Point) -> int:
-    """What the ranks of a run hold: the input and the buffer of each."""
+    """What the ranks of a run hold: the input and the buffer of each; without numbers all share a buffer and a sink."""
     if point.spec.fidelity == "message":  # whose ranks have none
         return 0
     return sum(
-        2 * job.workers.count * sum(elements * each for elements, each in buffers(job.workload))
+        2
+        * (job.workers.count if job.workload.numeric else 1)
+        * sum(size * each for size, each in buffers(job.workload))
         for job in point.spec.all_jobs.values()
         if job.workers and job.workload and job.workload.kind == "collective"
     )

@@ -266,6 +266,14 @@ def test_what_does_not_fit_the_memory_is_refused_before_it_runs(go: Any, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+def test_ranks_without_numbers_share_what_they_hold(go: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiment, "_available_bytes", lambda: 3 << 20)
+    with pytest.raises(MachineLacks, match="need 4,194,304 bytes"):
+        go(SPEC, ends())
+    outcome, _, _ = go(SPEC.replace("1MiB", "1MiB, gradients: none"), ends())
+    assert outcome.exit_status == 0
+
+
 def _written(folder: Path) -> Path:
     path = folder / "spec.yaml"
     path.write_text(SPEC)

@@ -18,6 +18,11 @@ RECOVERIES = [
     "expect=[{metric: packets.retransmitted, of: {transport.kind: irn, links.all.loss: 1%},"
     " to: {transport.kind: roce, links.all.loss: 1%}, at_most: 0.3}]",
 ]
+BOUNDED = (
+    "sweep={environment: [{tail_ratio: 3, by: stalls, events: 0.5, severity: 1.0}], zip: {"
+    "transport: [{kind: tcp}, {kind: ubt, halt: 0}], workload.algorithm: [ring, {kind: tar, incast: 0}]}}"
+)
+PAIRS = "sweep={workers.count: [4], workload.algorithm: [{kind: tar, incast: 0}, ring]}"
 FEWER = ["workload.iterations=3", "workload.warmup=1"]
 
 
@@ -36,6 +41,8 @@ class Looking(Silent):
         ("aggregation_optical.yaml", [*FEWER, "workload.size=64KiB"]),
         ("aggregation.yaml", [*FEWER, "workload.size=256KiB", "expect=[]", LOSSES]),
         ("own/own.yaml", ["switches.controller=ecmp"]),
+        ("optireduce.yaml", [*FEWER, "workload.size=16KiB", "repeat=1", "expect=[]", BOUNDED]),
+        ("optireduce_loss.yaml", ["workload.iterations=4", "repeat=1", "expect=[]", PAIRS]),
         ("recovery.yaml", [*FEWER, *RECOVERIES, "workload.size=128KiB", "repeat=1"]),
         ("environments.yaml", ["workload.gradients=random", "workload.iterations=100", "repeat=1", TAILS]),
     ],

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
+from testbed.plan import DEFAULT_CAPABILITIES
+from testbed.resources import shared_folder
+from testbed.results.model import Result
+from testbed.run.experiment import run_experiment
+from testbed.spec.reader import read_experiment
 from tests.simulation.runs import Run, simulate
+from tests.simulation.test_experiments import Looking
 
 RING = {"algorithm": "ring", "size": "64KiB"}
 
@@ -87,3 +93,35 @@ def test_parity_repairs_most_of_what_is_lost(tmp_path: Path) -> None:
     assert coded.result.bytes_on_wire is not None
     assert plain.result.bytes_on_wire is not None
     assert 1.10 < coded.result.bytes_on_wire / plain.result.bytes_on_wire < 1.13
+
+
+def results(directory: Path, name: str, *settings: str) -> dict[str, Result]:
+    """Those of a small instance of an experiment, by transport and loss, or by parity."""
+    experiment = read_experiment(shared_folder("experiments") / name, [*settings, "repeat=1"], "simulation")
+    outcome = run_experiment(experiment, DEFAULT_CAPABILITIES, directory, Looking())
+    assert {(each.status, each.verdict.value, each.wrong) for each in outcome.results} == {("ok", "valid", 0)}
+    assert [str(each) for each in outcome.judgements if each.outcome == "refuted"] == []
+    return {" ".join(str(value) for value in (each.point or {}).values()): each for each in outcome.results}
+
+
+@pytest.mark.slow
+def test_the_experiment_with_parity(tmp_path: Path) -> None:
+    """Two iterations of it: bytes as expected, and what is missing falls with k."""
+    found = results(tmp_path / "run", "optinic_parity.yaml", "workload.iterations=2", "workload.warmup=1", "expect=[]")
+    missing = [found[k].missing_bytes or 0 for k in ("0", "32", "16", "8", "4")]
+    assert missing[0] > missing[1] > missing[4]
+    assert missing[0] > missing[3]
+
+
+@pytest.mark.slow
+def test_the_experiment_beside_the_other_transports(tmp_path: Path) -> None:
+    sweep = "sweep={transport.kind: [roce, optinic], links.down.loss: [0%, 1%]}"
+    few = ("workload.iterations=2", "workload.warmup=2")
+    found = results(tmp_path / "run", "optinic.yaml", sweep, *few, "expect=[]")
+    assert {key: bool(each.missing_bytes) for key, each in found.items()} == {
+        "roce 0%": False,
+        "roce 1%": False,
+        "optinic 0%": False,
+        "optinic 1%": True,
+    }
+    assert 0.9 < found["optinic 0%"].cct_ns.mean / found["roce 0%"].cct_ns.mean < 1.1

@@ -9,7 +9,7 @@ from testbed import compiled
 from testbed.compiled.build import build, lacks
 from testbed.errors import TestbedError
 from testbed.plan.predict import schedule_of
-from testbed.spec.model import Spec
+from testbed.spec.model import Spec, TransportSpec
 from testbed.spec.reader import Experiment
 
 FEWEST_MESSAGES = 200_000  # in less, compiling would take longer than it saves
@@ -43,7 +43,10 @@ def is_command(program: str) -> bool:
 
 
 def large(specs: Iterable[Spec]) -> bool:
-    """Whether their ranks exchange so many messages, packet by packet in simulation, that compiling pays."""
+    """Whether their ranks exchange so many messages, packet by packet in simulation, that compiling pays.
+
+    Those are not counted that the fast path has, as long as nothing is lost (`testbed.simulation.fast`).
+    """
     left = FEWEST_MESSAGES
     for spec in specs:
         left -= _messages(spec)
@@ -56,8 +59,20 @@ def _messages(spec: Spec) -> int:
     if spec.engine != "simulation" or spec.fidelity == "message":
         return 0
     total = 0
+    unharmed = not spec.faults and not any(
+        link.loss or link.duplicate or link.corrupt or link.reorder or link.ecn for link in spec.links
+    )
     for job in spec.all_jobs.values():
         schedule = schedule_of(job)
-        if schedule is not None and job.workload is not None:
+        if schedule is not None and job.workload is not None and not (unharmed and _has_fast_path(job.transport)):
             total += len(schedule.transfers) * (job.workload.warmup + job.workload.iterations)
     return total
+
+
+def _has_fast_path(given: TransportSpec) -> bool:
+    from testbed.transport.congestion import CONGESTIONS  # with it come modules that may have been compiled
+    from testbed.transport.settings import congestion_of
+
+    control = CONGESTIONS.get(congestion_of(given.congestion)[0])
+    quiet = control is not None and control.quiet
+    return quiet and given.kind == "roce" and given.parameters.get("verb", "write") == "write"

@@ -109,12 +109,15 @@ def test_what_is_large_enough_to_compile_for() -> None:
     def spec(ranks: int, **keys: object) -> Spec:
         work = {"size": "1MiB", "algorithm": "ring", "iterations": 9, "warmup": 1}
         given = {"name": "t", "engine": "simulation", "topology": {"kind": "star", "hosts": 200}, "workload": work}
-        return Spec.model_validate({**given, "workers": {"count": ranks}, **keys})
+        links = [{"loss": "1%"}]
+        return Spec.model_validate({**given, "links": links, "workers": {"count": ranks}, **keys})
 
     assert large([spec(101)])  # 202,000
     assert not large([spec(99)])  # 194,040
     assert large([spec(50)] * 9)  # 49,000 each
     assert not large([spec(200, engine="emulation")])
+    assert not large([spec(200, links=[])])  # which the fast path has
+    assert large([spec(200, links=[], transport={"kind": "roce", "congestion": "swift"})])
 
 
 @pytest.mark.slow

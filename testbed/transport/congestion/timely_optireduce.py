@@ -1,7 +1,8 @@
 """TIMELY as OptiReduce's transport has it: only against collapse, so it starts at the line's rate.
 
 The algorithm is that of `timely` as published. The constants are recalled, and the paper's public code has no rate
-control at all; that it is TIMELY-like is from a reading note.
+control at all; that it is TIMELY-like is from a reading note. UBT has it only where a spec names it: a flow of some
+tens of packets has few samples in a collective, so that after a cut it takes many to come back (simulated).
 
 Our reading of T_low: a packet waits for a burst of its own NIC, and what answers it for one of the peer's. That is no
 congestion, and where bursts take as long as a round trip its ups and downs would cut the rate to nothing.

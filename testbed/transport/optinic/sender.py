@@ -157,11 +157,11 @@ class Sender:
         """Take a hint in; what is bad about it, if anything."""
         assert header.aeth is not None
         sequence = self._next - (self._next - header.psn & 0xFFFFFF or 1 << 24)
-        packets = header.aeth.msn
-        if sequence < 0 or not 0 < packets <= sequence + 1:
+        if sequence < 0 or not header.aeth.msn:
             return "bad_acknowledgement"
         if sequence < self._heard:
             return None  # overtaken by a later one
+        packets = min(header.aeth.msn, sequence + 1 - self._heard)  # of those that came twice, both are told
         self._heard = sequence + 1
         rtt_ns = self._flights.rtt_ns(sequence, now)
         if rtt_ns is not None:

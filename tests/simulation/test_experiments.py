@@ -42,6 +42,7 @@ class Looking(Silent):
         ("aggregation.yaml", [*FEWER, "workload.size=256KiB", "expect=[]", LOSSES]),
         ("own/own.yaml", ["switches.controller=ecmp"]),
         ("optireduce.yaml", [*FEWER, "workload.size=16KiB", "repeat=1", "expect=[]", BOUNDED]),
+        ("optireduce_ablation.yaml", ["workload.iterations=5", "workload.warmup=1", "repeat=1", "workload.size=64KiB"]),
         ("optireduce_loss.yaml", ["workload.iterations=4", "repeat=1", "expect=[]", PAIRS]),
         ("recovery.yaml", [*FEWER, *RECOVERIES, "workload.size=128KiB", "repeat=1"]),
         ("environments.yaml", ["workload.gradients=random", "workload.iterations=100", "repeat=1", TAILS]),

@@ -170,7 +170,8 @@ class Stopwatch:
             until_ns = step.last_ns if step.came else step.ended_ns
             elapsed_ns += max(0, until_ns - base_ns)
             if step.cut and step.came:
-                elapsed_ns += (step.last_ns - max(base_ns, step.first_ns)) * (step.expected / step.came - 1)
+                came_ns = max(0, step.last_ns - max(base_ns, step.first_ns))  # none of it, if before the step began
+                elapsed_ns += came_ns * (step.expected / step.came - 1)
             base_ns = max(base_ns, step.ended_ns if step.cut else until_ns)
             told.append((number, round(elapsed_ns), round(self._usual[number])))
         return Timings(self.number, self._bytes, told)

@@ -127,6 +127,19 @@ def test_what_was_waited_for_in_vain_is_not_told_and_what_was_cut_off_is_scaled_
     assert watch.timings().steps == [(0, 1200, 0), (1, 2300, 0), (2, 3300, 0)]
 
 
+def test_what_came_of_a_step_while_an_earlier_one_was_waited_for_took_no_time() -> None:
+    """All that came of step 1 was there before the timer ended step 0: the rest of it is not scaled down from that."""
+    watch = ring_like(Costs(0.2))
+    watch.start_ns = 0
+    watch.came(0, 100, 300)
+    watch.came(1, 100, 400)
+    watch.came(0, 100, 400)
+    watch.ended(0, 2000, cut=True)
+    watch.ended(1, 4000, cut=True)
+    watch.ended(2, 6000, cut=True)
+    assert watch.timings().steps == [(0, 800, 0), (1, 800, 0), (2, 2800, 0)]
+
+
 def test_a_step_of_which_nothing_came_tells_how_long_it_was_waited_for() -> None:
     watch = ring_like(Costs(0.2))
     watch.start_ns = 0

@@ -96,6 +96,16 @@ def test_but_no_later_than_t_b_and_a_round_trip_after_the_clock_before() -> None
     assert ranks.run(starts_ns={1: 50_000 * US}).took_ns == [2020 * US, 0]
 
 
+@pytest.mark.parametrize("by", [{"idle": 0, "idle_least": 0, "idle_most": 0}, {"bound": "1ns"}])
+def test_a_clock_never_ends_a_stage_at_the_instant_at_which_it_begins(by: dict[str, object]) -> None:
+    """Who finds the next stage due at once is asked again at the same instant, without end."""
+    ranks, network = two(**by)
+    network.lose = lambda _sender, _stage, number: number == 1
+    outcome = ranks.run()
+    assert all(missing >= 256 for missing in outcome.missing_bytes)
+    assert all(end.deadline() is None for end in ranks.ends)
+
+
 def test_t_b_is_what_warm_up_took() -> None:
     """Warm-up with packets of 10 and then of 40 us: by nearest rank t_B of four stages is the longest. That is the
     scatter, as the gather's clock starts with the notice, which takes 10 us."""

@@ -292,7 +292,8 @@ class UbtEndpoint:
 
     def _advance(self, *, due: bool = False) -> None:
         """Let stages end that do by now, and tell those who wait for this rank in the next."""
-        for stage, ending in self._course.advance(self._now, due=due):
+        ended = self._course.advance(self._now, due=due)
+        for stage, ending in ended:
             self._count_ending(ending)
             for message in self._inbox.messages:
                 if message.stage == stage.number and not message.over:
@@ -307,8 +308,8 @@ class UbtEndpoint:
             for peer in self._receivers.get(following, ()):
                 if peer not in self._lost:
                     self._owed.append((peer, Header(bucket, following, timeout, NOTICE, incast)))
-            if self._course.over:
-                self._finish()
+        if ended and self._course.over:
+            self._finish()
 
     def _finish(self) -> None:
         """The collective has ended at this rank."""

@@ -113,11 +113,14 @@ def test_a_peer_that_is_gone_in_warm_up_is_given_up() -> None:
     assert all(end.idle() and end.deadline() is None for end in ranks.ends)
 
 
-def test_too_much_loss_ends_the_run_after_three_updates() -> None:
-    ranks = Ranks(2, lambda *_: [], elements=64, warmup=0, keys={"mtu": 256, "bound": "300us"})
+@pytest.mark.parametrize("algorithm", ["tar", "binomial"])
+def test_too_much_loss_ends_the_run_after_three_updates(algorithm: str) -> None:
+    """With the binomial tree rank 0 has nothing to wait for in its last stage, which ends with the one before."""
+    ranks = Ranks(2, lambda *_: [], algorithm, elements=64, warmup=0, keys={"mtu": 256, "bound": "300us"})
     assert [ranks.run().failures[0] for _ in range(2)] == [None, None]
     assert ranks.ends[0].skips()
     assert "3 updates in a row" in str(ranks.run().failures[0])
+    assert ranks.ends[0].counters.extra["skipped"] == 3
 
 
 @few

@@ -1,5 +1,7 @@
 """Compiling: the cache, a machine without compiler, and programs that the native target cannot run."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,22 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(MachineLacks, match="no-such-compiler"):
         build_program(program([("a", 8)], [], []))
+
+
+def test_a_folder_of_the_path_that_is_closed_to_us_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`su` without a dash leaves root's PATH. (Nothing is closed to root: here it raises by itself.)"""
+    build_program(program([("a", 8)], [], []))
+    closed = "/closed-to-us"
+    stat = Path.stat
+
+    def refuse(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path.parent == Path(closed):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    monkeypatch.setenv("PATH", f"{closed}:{os.environ['PATH']}")
+    assert build_program(program([("a", 8)], [], [])).exists()
 
 
 def test_what_the_native_target_does_not_know_is_named() -> None:

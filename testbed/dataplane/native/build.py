@@ -148,7 +148,7 @@ def _compiler() -> str:
     # As shutil.which, whose import takes longer than all that is done for a program that the cache has.
     for folder in [""] if os.sep in name else os.get_exec_path():
         found = Path(folder, name)
-        if found.is_file() and os.access(found, os.X_OK):
+        if os.access(found, os.X_OK) and found.is_file():  # is_file alone raises in a folder that is closed to us
             return str(found)
     raise MachineLacks(
         f"no C compiler ({name}): the native target compiles switch programs with it", hint="apt-get install gcc"

@@ -7,7 +7,7 @@ from testbed.transport.congestion.scaling import bdp_packets
 from testbed.transport.endpoint import Path
 from testbed.transport.framing import Framing
 from testbed.transport.parameters import Parameter, Value, Values, real, whole
-from testbed.transport.roce.parameters import PARAMETERS as ROCE_PARAMETERS
+from testbed.transport.roce.parameters import of_roce, rnr_retries
 from testbed.wire.falcon import ACK_BYTES, BITMAP_BITS, DATA_BYTES, HEADERS, UDP_PORT
 
 FRAMING = Framing(UDP_PORT, HEADERS, "icrc", DATA_BYTES, ACK_BYTES)
@@ -19,10 +19,6 @@ _DEFAULT = "Falcon simulator's default"
 _IN_RTTS = "as many base RTTs as published of 16.7 us (Swift's base target of 25 us is 1.5)"
 
 
-def _roce(name: str) -> Parameter:
-    return next(parameter for parameter in ROCE_PARAMETERS if parameter.name == name)
-
-
 def _in_rtts(published_ns: int) -> Callable[[Path, Values], Value]:
     return lambda path, _: max(1, published_ns * path.base_rtt_ns // _RTT_NS)
 
@@ -32,7 +28,7 @@ def _rto_least(path: Path, _: Values) -> Value:
 
 
 PARAMETERS = (
-    _roce("mtu"),
+    of_roce("mtu"),
     Parameter("paths", "flow labels of a connection", 4, "", "Falcon simulator, second generation", least=1, most=8),
     Parameter(
         "window",
@@ -119,11 +115,11 @@ PARAMETERS = (
     Parameter("plb_delay", "a round trip above so many targets is congested", 1.01, "", _DEFAULT),
     Parameter("plb_share", "and a round is, with more than this share of such", 0.5, "fraction", _DEFAULT),
     Parameter("plb_rounds", "after so many congested rounds in a row the path changes", 5, "", _DEFAULT, least=1),
-    _roce("retries"),
-    _roce("rnr_retries"),
-    _roce("rnr_timer"),
-    _roce("dscp"),
-    _roce("cnp_dscp"),
+    of_roce("retries"),
+    of_roce("rnr_retries"),
+    of_roce("rnr_timer"),
+    of_roce("dscp"),
+    of_roce("cnp_dscp"),
 )
 
 
@@ -159,7 +155,6 @@ class Constants:
 
     @classmethod
     def of(cls, path: Path, values: Values) -> "Constants":
-        rnr_retries = whole(values, "rnr_retries")
         return cls(
             mtu_bytes=whole(values, "mtu"),
             paths=whole(values, "paths"),
@@ -181,7 +176,7 @@ class Constants:
             plb_share=real(values, "plb_share"),
             plb_rounds=whole(values, "plb_rounds"),
             retries=whole(values, "retries"),
-            rnr_retries=None if rnr_retries == 7 else rnr_retries,
+            rnr_retries=rnr_retries(values),
             rnr_timer=whole(values, "rnr_timer"),
             dscp=whole(values, "dscp"),
             cnp_dscp=whole(values, "cnp_dscp"),

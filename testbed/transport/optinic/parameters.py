@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from testbed.transport.endpoint import Path
 from testbed.transport.optinic.parity import Parity
 from testbed.transport.parameters import Parameter, Value, Values, real, whole
-from testbed.transport.roce import PARAMETERS as ROCE_PARAMETERS
+from testbed.transport.roce.parameters import of_roce
 
 _CONTROL_RTTS = 4
-_OF_ROCE = {parameter.name: parameter for parameter in ROCE_PARAMETERS}
 
 
 def _control_timeout(path: Path, _: Values) -> Value:
@@ -16,7 +15,7 @@ def _control_timeout(path: Path, _: Values) -> Value:
 
 
 PARAMETERS = (
-    _OF_ROCE["mtu"],
+    of_roce("mtu"),
     Parameter(
         "slack",
         "a receive waits so many times what its step has cost the ranks by median",
@@ -66,8 +65,8 @@ PARAMETERS = (
         "",
         "our choice: as RoCE's retries",
     ),
-    _OF_ROCE["dscp"],
-    _OF_ROCE["cnp_dscp"],
+    of_roce("dscp"),
+    of_roce("cnp_dscp"),
 )
 
 

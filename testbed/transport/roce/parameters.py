@@ -13,6 +13,7 @@ _TIMEOUT_UNIT_NS = 4_096
 _TIMEOUT_RTTS = 4
 _WINDOW_BDPS = 3
 _WINDOW_PACKETS_MOST = 4_096
+_RNR_RETRIES_FOR_EVER = 7  # source: IBTA (recalled)
 
 
 def timeout_ns(exponent: int) -> int | None:
@@ -132,6 +133,17 @@ PARAMETERS = (
 )
 
 
+def of_roce(name: str) -> Parameter:
+    """One of `PARAMETERS`, for transports that have the same."""
+    return next(parameter for parameter in PARAMETERS if parameter.name == name)
+
+
+def rnr_retries(values: Values) -> int | None:
+    """None: for ever."""
+    retries = whole(values, "rnr_retries")
+    return None if retries == _RNR_RETRIES_FOR_EVER else retries
+
+
 @dataclass(frozen=True, slots=True)
 class Constants:
     """The values as one endpoint uses them."""
@@ -150,7 +162,6 @@ class Constants:
 
     @classmethod
     def of(cls, path: Path, values: Values) -> "Constants":
-        rnr_retries = whole(values, "rnr_retries")
         return cls(
             verb=Verb.SEND if values["verb"] == "send" else Verb.WRITE,
             mtu_bytes=whole(values, "mtu"),
@@ -158,7 +169,7 @@ class Constants:
             ack_every_packets=whole(values, "ack_every"),
             timeout_ns=timeout_ns(whole(values, "timeout")),
             retries=whole(values, "retries"),
-            rnr_retries=None if rnr_retries == 7 else rnr_retries,
+            rnr_retries=rnr_retries(values),
             rnr_timer=whole(values, "rnr_timer"),
             dscp=whole(values, "dscp"),
             cnp_dscp=whole(values, "cnp_dscp"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from testbed.transport.congestion.scaling import bdp_packets
 from testbed.transport.endpoint import Path
 from testbed.transport.parameters import Parameter, Value, Values, whole
-from testbed.transport.roce.parameters import PARAMETERS as ROCE_PARAMETERS
+from testbed.transport.roce.parameters import of_roce, rnr_retries
 
 IRN_RTT_NS = 24_000  # of the published values: 40 Gb/s, 110 packets of 1,000 bytes in flight
 _RTO_LOW_NS = 100_000
@@ -17,10 +17,6 @@ _AROUND = 3  # what is not answered yet, and a run at each end that packets and 
 _SHARE = 8  # of a BDP that is acknowledged at once
 
 _IRN = "IRN, section 4.1 (recalled)"
-
-
-def _roce(name: str) -> Parameter:
-    return next(parameter for parameter in ROCE_PARAMETERS if parameter.name == name)
 
 
 def in_rtts(published_ns: int) -> Callable[[Path, Values], Value]:
@@ -41,7 +37,7 @@ def _rto_high(path: Path, _: Values) -> Value:
 
 
 IRN_PARAMETERS = (
-    _roce("mtu"),
+    of_roce("mtu"),
     Parameter(
         "ack_every",
         "an acknowledgement is due at least every so many packets in order; one ahead of a gap is answered at once",
@@ -92,10 +88,10 @@ IRN_PARAMETERS = (
         "",
         "our choice: as RoCE's, whose timeouts are all long; IRN names none",
     ),
-    _roce("rnr_retries"),
-    _roce("rnr_timer"),
-    _roce("dscp"),
-    _roce("cnp_dscp"),
+    of_roce("rnr_retries"),
+    of_roce("rnr_timer"),
+    of_roce("dscp"),
+    of_roce("cnp_dscp"),
 )
 
 SRNIC_PARAMETERS = (
@@ -133,7 +129,6 @@ class Constants:
 
     @classmethod
     def of(cls, path: Path, values: Values) -> "Constants":
-        rnr_retries = whole(values, "rnr_retries")
         return cls(
             mtu_bytes=whole(values, "mtu"),
             window_packets=whole(values, "window"),
@@ -142,7 +137,7 @@ class Constants:
             rto_high_ns=whole(values, "rto_high"),
             rto_low_packets=whole(values, "rto_low_packets"),
             silence_ns=(whole(values, "retries") + 1) * whole(values, "rto_high"),
-            rnr_retries=None if rnr_retries == 7 else rnr_retries,
+            rnr_retries=rnr_retries(values),
             rnr_timer=whole(values, "rnr_timer"),
             slow_path_ns=whole(values, "slow_path") if "slow_path" in values else 0,
             dscp=whole(values, "dscp"),

@@ -8,7 +8,6 @@ from testbed.wire import dblp
 FRAMING = Framing(dblp.UDP_PORT, dblp.HEADERS, "udp", dblp.DATA_BYTES, dblp.SIGNAL_BYTES)
 STATIC, ACCURACY, CRITICAL = "static", "accuracy", "critical"
 
-_OURS = "our choice"
 _REPOSITORY = "the repository of DBLP's authors"
 _UNSET = f"{_REPOSITORY}: all 0 as committed, swept by hand"
 

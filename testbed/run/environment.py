@@ -41,7 +41,7 @@ _FINEST = 0.002  # of the severity: closer than that the search does not look
 _LEAST_STALL_NS = 600 * 10**9  # model time: retransmission timeouts that double may take that long
 _NS = 1e9
 _PACKAGE = Path(__file__).resolve().parents[1]
-_FOLDERS = ("collective", "netcore", "simulation", "stress", "worker")
+_FOLDERS = ("collective", "fabric", "netcore", "simulation", "stress", "wire", "worker")
 _DIGITS = 6  # of what is found, in a spec
 
 

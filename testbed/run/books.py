@@ -217,7 +217,7 @@ class Books:
 
 
 def _checked_by_kernel(job: JobPlan) -> bool:
-    """Whether the UDP checksum is all that a job's packets have, so that kernels throw away what is damaged."""
+    """Whether kernels throw away what is damaged: links take the UDP checksum away of RoCE's packets alone."""
     if job.aggregation is not None:
         return bool(job.spec.transport.parameters.get("framing", "udp") == "udp")
     transport = find(job.spec.transport.kind)

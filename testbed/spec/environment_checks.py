@@ -1,7 +1,5 @@
 """What must hold of a spec's `environment`: there is one baseline to measure, and a tail that it can have."""
 
-import math
-
 from testbed.collective import ALGORITHMS, algorithms_for
 from testbed.plugins import is_reference
 from testbed.spec.document import Step
@@ -18,6 +16,7 @@ MECHANISMS = {
     "slow-host": "windows in which one rank's links are slow, found: how slow",
 }
 _MOST_EVENTS = 100
+_MOST_SEVERITY = 10**6  # a search ends long before that
 
 
 def check_environment(net: Network) -> None:
@@ -40,8 +39,9 @@ def check_environment(net: Network) -> None:
         add((_KEY, "tolerance"), "is 0, and no ratio is met that well: e.g. 5%")
     if environment.limit_ns == 0:
         add((_KEY, "limit"), "is 0: how long to look for the severity, e.g. 10min")
-    if environment.severity is not None and not (math.isfinite(environment.severity) and environment.severity >= 0):
-        add((_KEY, "severity"), f"is {environment.severity:g} and must be 0 or more: how hard an event strikes")
+    if environment.severity is not None and not 0 <= environment.severity <= _MOST_SEVERITY:
+        message = f"is {environment.severity:g} and must be from 0 to {_MOST_SEVERITY:,}: how hard an event strikes"
+        add((_KEY, "severity"), message)
     if environment.reached is not None and environment.severity is None:
         add((_KEY, "reached"), "is what `severity` reached, and there is none: leave this out", at_key=True)
     _check_baseline(net, spec, environment)

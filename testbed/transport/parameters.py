@@ -34,6 +34,7 @@ _PARSERS: Mapping[str, Callable[[object], Value]] = {
     "bps": parse_rate,
     "fraction": parse_fraction,
 }
+_MOST = (1 << 31) - 1  # of what has no unit: beyond, what is worked out of it is no time that clocks have
 _FORMATTERS: Mapping[str, Callable[[int], str]] = {"ns": format_duration, "B": format_bytes, "bps": format_rate}
 
 
@@ -51,7 +52,7 @@ class Parameter:
     """One constant. `default` is in `unit` (ns, B, MTU bytes, bps, fraction, packets, or what the summary says).
 
     `scaled(path, values)` gives the value under `scale: auto` by `rule` (its words); `values` are those of the
-    parameters before this one in the table. Numbers lie from `least` to `most`.
+    parameters before this one in the table. Numbers lie from `least` to `most`, if that is None to `_MOST`.
     """
 
     name: str
@@ -79,8 +80,9 @@ class Parameter:
             raise QuantityError(f"{shown(given)} is not {kind}, e.g. {self.default}")
         if self.choices and value not in self.choices:
             raise QuantityError(f"{shown(given)} is not one of {', '.join(str(choice) for choice in self.choices)}")
-        if not isinstance(value, str) and not (self.least <= value and (self.most is None or value <= self.most)):
-            bounds = f"at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
+        most = _MOST if self.most is None and parser is None else self.most
+        if not isinstance(value, str) and not (self.least <= value and (most is None or value <= most)):
+            bounds = f"at least {self.least}" if most is None else f"from {self.least} to {most}"
             raise QuantityError(f"{shown(given)} is out of range: {bounds}")
         return value
 

@@ -508,6 +508,14 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
         "",
     ),
     (
+        "an environment beyond all clocks",
+        "engine:",
+        "environment: {tail_ratio: 3, severity: §1.0e+300}\nengine:",
+        "environment.severity",
+        "must be from 0 to 1,000,000",
+        "",
+    ),
+    (
         "unknown mechanism",
         "engine:",
         "environment: {tail_ratio: 3, by: §stall}\nengine:",

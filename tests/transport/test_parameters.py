@@ -49,6 +49,19 @@ def test_the_mtu_leaves_room_for_the_headers(link, mtu):
     assert values(Path(10**9, 100_000, link, 64))["mtu"] == mtu
 
 
+@pytest.mark.parametrize("kind", TRANSPORTS)
+@pytest.mark.parametrize("link", [256, 1500, 9000, 65535])
+def test_what_links_scale_is_within_what_may_be_given(kind, link):
+    """Else the resolved spec, which has it, would be refused."""
+    path = Path(10**9, 100_000, link, 64)
+    assert not problems(TransportSpec(**written(TransportSpec(kind=kind), path)))
+
+
+@pytest.mark.parametrize(("kind", "key"), [("ubt", "window"), ("optinic", "slack"), ("irn", "retries")])
+def test_numbers_of_which_no_clock_could_have_the_times_are_refused(kind, key):
+    assert "out of range" in problems(TransportSpec(kind=kind, **{key: 10**30}))[key][0]
+
+
 def test_the_window_holds_two_runs_and_is_capped():
     assert values(Path(10**8, 10_000, 1500, 64))["window"] == 128
     assert values(Path(10**8, 10_000, 1500, 1))["window"] == 16

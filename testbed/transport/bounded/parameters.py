@@ -9,6 +9,7 @@ from testbed.wire.ethernet import UDP_WIRE_BYTES
 
 _IPV4_AND_UDP_BYTES = 28
 _WORD_BYTES = 8  # payloads hold whole numbers of any type
+_MOST_BYTES = 1 << 14  # of a payload
 _ROUND_TRIPS = 4
 
 
@@ -17,7 +18,7 @@ def mtu(framing: Framing, default: int, source: str) -> Parameter:
     around = framing.data_bytes + framing.trailer_bytes
 
     def fitting(path: Path, _: Values) -> Value:
-        return (path.mtu_bytes - _IPV4_AND_UDP_BYTES - around) // _WORD_BYTES * _WORD_BYTES
+        return min(_MOST_BYTES, (path.mtu_bytes - _IPV4_AND_UDP_BYTES - around) // _WORD_BYTES * _WORD_BYTES)
 
     return Parameter(
         "mtu",
@@ -25,10 +26,10 @@ def mtu(framing: Framing, default: int, source: str) -> Parameter:
         default,
         "MTU bytes",
         source,
-        f"what fits in the links' MTU, a multiple of {_WORD_BYTES}",
+        f"what fits in the links' MTU, a multiple of {_WORD_BYTES}, at most {_MOST_BYTES}",
         fitting,
         least=_WORD_BYTES,
-        most=1 << 14,
+        most=_MOST_BYTES,
     )
 
 

@@ -100,12 +100,15 @@ def _short(name: str | None) -> str | None:
 
 
 class _Points:
-    """One row a point. Columns that the terminal has no room for are left out, the least telling first, and named."""
+    """One row a point. Where the terminal has no room, swept mappings are broken into lines, and columns left out, the
+    least telling first, and named.
+    """
 
     def __init__(self, results: Sequence[Result]) -> None:
         self._points = by_point(results)
         swept = list(dict.fromkeys(key for result in results for key in result.point))
-        columns = [_Column(key, partial(_swept_cell, key), justify="left") for key in swept]
+        self._swept = swept
+        columns = []
         if len(self._points) < len(results):
             columns.append(_Column("runs", lambda runs: str(len(runs))))
         columns += _NCCL_COLUMNS
@@ -117,30 +120,44 @@ class _Points:
         self._columns = columns + (_FURTHER_COLUMNS if len(results) > 1 else [])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        columns, left_out = list(self._columns), []
         unbounded = options.update(max_width=_UNBOUNDED)
-        while Measurement.get(console, unbounded, table := self._table(columns)).maximum > options.max_width:
-            least = min(columns, key=lambda column: column.worth)
-            if least.worth == _ALWAYS:
-                break
-            columns.remove(least)
-            left_out.append(least.title.replace("\n", " "))
+
+        def fits(table: Table) -> bool:
+            return Measurement.get(console, unbounded, table).maximum <= options.max_width
+
+        left_out: list[str] = []
+        if not fits(table := self._table(self._columns, _UNBOUNDED)):
+            for width in _SWEPT_WIDTHS:
+                columns, left_out = list(self._columns), []
+                while not (fitting := fits(table := self._table(columns, width))):
+                    least = min(columns, key=lambda column: column.worth)
+                    if least.worth == _ALWAYS:
+                        break
+                    columns.remove(least)
+                    left_out.append(least.title.replace("\n", " "))
+                if fitting:
+                    break
         yield table
         if left_out:
             yield Text(f"(no room for: {', '.join(left_out)})", style="dim")
 
-    def _table(self, columns: Sequence["_Column"]) -> Table:
+    def _table(self, columns: Sequence["_Column"], width: int) -> Table:
+        """With lines of `width` in the cells of swept mappings; of 1, what is swept may break anywhere."""
+        swept = [_Column(key, partial(_swept_cell, key, width), justify="left") for key in self._swept]
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+        for column in swept:
+            table.add_column(column.title, justify=column.justify, no_wrap=width > 1, overflow="fold")
         for column in columns:
             table.add_column(column.title, justify=column.justify, no_wrap=True)
         for runs in self._points:
-            table.add_row(*(column.cell(runs) for column in columns))
+            table.add_row(*(column.cell(runs) for column in (*swept, *columns)))
         return table
 
 
 _Runs = Sequence[Result]
 _ALWAYS = 99
 _UNBOUNDED = 10_000
+_SWEPT_WIDTHS = (28, 1)  # 1: a line a key
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +170,19 @@ class _Column:
     justify: Literal["left", "right"] = "right"
 
 
-def _swept_cell(key: str, runs: _Runs) -> str:
-    return plain(runs[0].point[key]) if key in runs[0].point else _NONE
+def _swept_cell(key: str, width: int, runs: _Runs) -> str:
+    if key not in runs[0].point:
+        return _NONE
+    value = runs[0].point[key]
+    if not isinstance(value, Mapping) or not value:
+        return plain(value)
+    lines: list[str] = []
+    for part in (f"{name}: {plain(each)}" for name, each in value.items()):
+        if lines and len(lines[-1]) + len(part) + 2 <= width:
+            lines[-1] += f", {part}"
+        else:
+            lines.append(part)
+    return ",\n".join(lines)
 
 
 def _count_cell(runs: _Runs) -> str:

@@ -135,6 +135,24 @@ def test_a_narrow_terminal_loses_columns_not_digits(width: int) -> None:
     assert "1.5" in row_starting(text, "roce")
 
 
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_swept_mappings_take_lines_not_digits(width: int) -> None:
+    points: list[dict[str, Any]] = [
+        {
+            "environment": {"tail_ratio": ratio, "by": "congestion", "severity": 1.33},
+            "transport": {"kind": kind, "halt": 0},
+        }
+        for ratio in (1.5, 3)
+        for kind in ("roce", "ubt")
+    ]
+    text = printed(*(a_result([12_345_678], point=point) for point in points), width=width)
+    assert "…" not in text
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert text.count("12,345.7") >= len(points)
+    assert ("p99" in text.split("(no room")[0]) == (width >= 100)
+    assert ("tail_ratio: 1.5, " in text) == (width > 60)
+
+
 def test_an_in_network_collective_has_both_bandwidths() -> None:
     spec = a_spec(workload={"algorithm": "in-network", "size": "1MiB", "iterations": 4})
     assert "(in-network)" in printed(a_result(spec=spec))

@@ -4,7 +4,8 @@ BIN := .venv/bin
 NATIVE := setup.py $(wildcard testbed/netcore/*.[ch] testbed/netcore/sharing/*.[ch]) $(addprefix testbed/dataplane/native/runtime/,abi.h crc32.h)
 SIMULATION_PACKAGES := gcc libc6-dev python3-venv python3-dev
 RUN_PACKAGES := mininet openvswitch-switch iproute2 iputils-ping $(SIMULATION_PACKAGES)
-ENGINE := $(if $(filter 0,$(shell id -u)),run,simulation)
+# What root has set up serves a user's simulations too.
+ENGINE := $(if $(filter 0,$(shell id -u))$(wildcard .venv/.run-packages),run,simulation)
 TEST_PACKAGES := $(RUN_PACKAGES) iperf3 tcpdump tshark procps
 VM_PACKAGES := debootstrap qemu-system-x86 e2fsprogs openssh-client
 

@@ -121,7 +121,7 @@ def _srnic(_: Values) -> State:
         Field(receiver, "_answer_ns _not_ready_ns", _INSTANT, 2),
         Field(receiver, "_refused", _COUNT),
         Field(receiver, "_owed", _PACKET),  # one at a time
-        Field("selective.connection.SelectiveConnection", "_notify", _FLAG),
+        Field("selective.halves.HalvedConnection", "_notify", _FLAG),
         *_DCQCN,
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from testbed.errors import UsageError
 
+MODULES = "testbed_plugin_"  # how their names begin
 _REFERENCE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
 
 
@@ -27,7 +28,7 @@ def load(reference: str) -> object:
     path = Path(match["file"])
     if not os.path.isfile(path):  # noqa: PTH113 - pathlib's raises for a name that is too long
         raise PluginError(f"there is no file {path}", hint="a path is looked for beside the spec, then here")
-    spec = importlib.util.spec_from_file_location(f"testbed_plugin_{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(MODULES + path.stem, path)
     if spec is None or spec.loader is None:
         raise PluginError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)

@@ -153,5 +153,19 @@ def _defect(error: Exception) -> int:
     with tempfile.NamedTemporaryFile("w", prefix="testbed-", suffix=".log", delete=False) as log:
         traceback.print_exception(error, file=log)
     print(f"testbed: unexpected {type(error).__name__}: {error}", file=sys.stderr)
-    print(f"  a defect of Testbed; the details are in {log.name} (TESTBED_DEBUG=1 prints them)", file=sys.stderr)
+    whose = _own_code(error) or "a defect of Testbed"
+    print(f"  {whose}; the details are in {log.name} (TESTBED_DEBUG=1 prints them)", file=sys.stderr)
     return 1
+
+
+def _own_code(error: Exception) -> str | None:
+    """Where in a `FILE.py:NAME` an error comes from, or whose class lacks what was asked of it; None: neither."""
+    from testbed.plugins import MODULES
+
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        if str(frame.f_globals.get("__name__")).startswith(MODULES):
+            return f"it comes from {frame.f_code.co_filename}, line {line}, in {frame.f_code.co_name}"
+    kind = type(getattr(error, "obj", None))
+    if kind.__module__.startswith(MODULES):
+        return f"{kind.__name__} is in {kind.__module__.removeprefix(MODULES)}.py"
+    return None

@@ -59,7 +59,7 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """When a receive counts as complete. The default is all of it; see the seam 2 of the design for the others.
+    """When a receive counts as complete. The default is all of it; partial results set the rest.
 
     fraction: the least share of the bytes (1 - theta); deadline_ns: end at this instant with what is there.
     """

@@ -4,11 +4,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
 from testbed.cli import NOT_BUILT, VERBS, execute, with_verbosity
+from testbed.plugins import load
 
 SMALL = """\
 name: small
@@ -132,6 +134,31 @@ def test_a_defect_is_one_line_and_a_log(
     monkeypatch.setenv("TESTBED_DEBUG", "1")
     assert execute(["validate", str(spec)]) == 1
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_error_in_one_s_own_file_is_no_defect_of_testbed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "mine.py"
+    own.write_text("def build(*_):\n    raise ValueError('mine')\n")
+    monkeypatch.setattr("testbed.spec.reader.read_spec", load(f"{own}:build"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert execute(["validate", "x.yaml"]) == 1
+    err = capsys.readouterr().err
+    assert f"it comes from {own}, line 2, in build" in err
+    assert "defect" not in err
+
+
+def test_what_one_s_own_class_lacks_is_no_defect_of_testbed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "mine.py"
+    own.write_text("class Mine: pass\n")
+    mine: Any = load(f"{own}:Mine")
+    monkeypatch.setattr("testbed.spec.reader.read_spec", lambda *_: mine().deadline())
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert execute(["validate", "x.yaml"]) == 1
+    assert "Mine is in mine.py" in capsys.readouterr().err
 
 
 def test_lists_have_a_line_each_and_constants_with_their_source(capsys: pytest.CaptureFixture[str]) -> None:

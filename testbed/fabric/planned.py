@@ -5,9 +5,10 @@ from pathlib import Path
 
 from testbed.fabric.model import FabricConfig, FabricLink, LinkEnd, SwitchConfig, interface
 from testbed.fabric.programs import CompiledProgram
-from testbed.plan.model import NativeSwitch, Plan
+from testbed.plan.model import JobPlan, NativeSwitch, Plan
 from testbed.streams import derive
 from testbed.transport import find
+from testbed.transport.framing import Framing, of_aggregation
 
 
 def fabric_config(
@@ -81,6 +82,12 @@ def switch_config(name: str, switch: NativeSwitch, program: CompiledProgram, see
 
 
 def _job_ports(plan: Plan) -> tuple[int, ...]:
-    """Where the packets of jobs go over UDP that do not go through the kernel's TCP, or its model, or to switches."""
-    transports = [find(job.spec.transport.kind) for job in plan.jobs]
-    return tuple({transport.framing.port for transport in transports if transport.make is not None})
+    """Where the packets of jobs go over UDP that do not go through the kernel's TCP, or its model."""
+    return tuple(sorted({framing.port for job in plan.jobs if (framing := _framing(job)) is not None}))
+
+
+def _framing(job: JobPlan) -> Framing | None:
+    if job.aggregation is not None:
+        return of_aggregation(str(job.spec.transport.parameters.get("framing", "udp")))
+    transport = find(job.spec.transport.kind)
+    return transport.framing if transport.make is not None else None

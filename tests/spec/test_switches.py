@@ -330,7 +330,7 @@ def test_another_program_leaves_entries_behind_unless_it_names_its_own(tmp_path:
     assert mistakes(tmp_path, text.replace(" entries: trim,", "")) == ()
     (*_, last) = mistakes(tmp_path, text.replace(" entries: trim,", " entries: gradient_drop,"))
     assert (last.line, last.column, last.key) == (13, 60, "switches.overrides.1.entries")
-    assert last.message == "does not fit trim: 2 lines more"
+    assert last.message == "does not fit trim: 4 lines more"
 
 
 def test_entries_are_of_native_switches(tmp_path: Path) -> None:

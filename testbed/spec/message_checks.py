@@ -11,7 +11,7 @@ from testbed.spec.model import FaultSpec, JobSpec, LinkSpec
 from testbed.spec.network_checks import Network
 from testbed.topology.switches import KEYS, WRITTEN
 from testbed.training import OF_ANY_SIZE, is_stored
-from testbed.transport import ParameterError, reduces
+from testbed.transport import ParameterError, loses, reduces
 
 _PROGRAM = "l3_ecmp"  # whose hash it knows
 _LINK_KEYS = {"loss": "loses", "corrupt": "corrupts", "duplicate": "duplicates", "jitter": "delays unevenly"}
@@ -67,6 +67,9 @@ def _check_job(net: Network, path: tuple[Step, ...], job: JobSpec) -> None:
     try:
         if reduces(job.transport):
             message = f"{job.transport.kind} is added up by switches, packet by packet: {_NEEDS}"
+            net.findings.add((*path, "transport", "kind"), message, "roce")
+        elif loses(job.transport):
+            message = f"{job.transport.kind} leaves missing what comes too late, packet by packet: {_NEEDS}"
             net.findings.add((*path, "transport", "kind"), message, "roce")
     except ParameterError:
         pass  # which is told of the transport

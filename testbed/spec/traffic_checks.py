@@ -115,14 +115,17 @@ def _check_times(net: Network, path: Path, entry: TrafficSpec) -> None:
 
 def _check_flows(net: Network, path: Path, entry: TrafficSpec) -> None:
     add = net.findings.add
+    mean_bytes = math.inf
     if entry.sizes is not None:
         try:
-            sizes_of(entry.sizes)
+            mean_bytes = entry.scale * sizes_of(entry.sizes).mean_bytes
         except UsageError as error:
             add((*path, "sizes"), error.message, closest(entry.sizes, SIZES))
     if not (math.isfinite(entry.scale) and 0 < entry.scale <= _MOST_SCALE):
         message = f"is {entry.scale:g} and must be more than 0 and at most {_MOST_SCALE:g}: flows' sizes are times this"
         add((*path, "scale"), message)
+    elif mean_bytes < 1:
+        add((*path, "scale"), f"is {entry.scale:g} and makes flows of {mean_bytes:.3g} bytes on average: less than one")
     if entry.of is not None:
         net.select((*path, "of"), entry.of)
         if "every" in given_keys(entry):

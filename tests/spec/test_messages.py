@@ -37,6 +37,8 @@ WRONG = [
     ("workload:", "traffic: [{kind: constant, from: h5, to: h6, rate: 1Gbps}]\nworkload:", "traffic", "is packets"),
     ("workload: {size: 1MiB}", "workload: {gradients: digits-mlp}", "workload.gradients", "learns from the result"),
     ("kind: roce, congestion: dcqcn", "kind: aggregation", "transport.kind", "added up by switches"),
+    ("kind: roce, congestion: dcqcn", "kind: ubt", "transport.kind", "leaves missing"),
+    ("kind: roce, congestion: dcqcn", "kind: dblp", "transport.kind", "leaves missing"),
 ]
 
 

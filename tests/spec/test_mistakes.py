@@ -428,6 +428,14 @@ CASES = [  # what, a piece of RIGHT, what it becomes (§: where the mistake is t
         "",
     ),
     (
+        "flows of less than a byte",
+        _CONSTANT,
+        "{kind: flows, sizes: hadoop, scale: §1.0e-6, load: 30%}",
+        "traffic.0.scale",
+        "less than one",
+        "",
+    ),
+    (
         "flows to themselves",
         _CONSTANT,
         "{kind: flows, sizes: 1KiB, load: 30%, from: h3, to: §h3}",

@@ -16,6 +16,8 @@ from testbed.results.metrics import Estimate
 from testbed.results.reading import read_runs
 from testbed.results.table import significant
 
+_MANY = 10_000  # an error against one of rounding is 1e12 times it
+
 
 def register(app: typer.Typer) -> None:
     app.command("compare")(compare_runs)
@@ -111,10 +113,14 @@ def _value(estimate: Estimate | None, scale: float) -> str:
 def _ratio(estimate: Estimate | None) -> Text:
     if estimate is None:
         return Text("-")
-    text = f"{estimate.value:.3f}"
+    text = _times(estimate.value)
     if estimate.basis == "exact":
         return Text(text)
     if estimate.interval is None:
         return Text(f"{text} (no interval)", style="dim")
     low, high = estimate.interval
-    return Text(f"{text} ({low:.3f} to {high:.3f})", style="" if low <= 1 <= high else "bold")
+    return Text(f"{text} ({_times(low)} to {_times(high)})", style="" if low <= 1 <= high else "bold")
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.3f}" if ratio < _MANY else f"{ratio:.2e}"

@@ -53,6 +53,12 @@ def test_compare_prints_ratios(two_runs: tuple[str, str], capsys: pytest.Capture
     assert ["cct.mean", "(us)", "1.100", "2.200", "2.000", "(2.000", "to", "2.000)"] in lines
 
 
+def test_compare_prints_few_digits_of_a_large_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = write_run(tmp_path / "a", [1, 1, 1]), write_run(tmp_path / "b", [2_000_000, 2_200_000, 2_400_000])
+    assert execute(["compare", *map(str, runs)]) == 0
+    assert "2.20e+06 (2.00e+06 to 2.40e+06)" in " ".join(capsys.readouterr().out.split())
+
+
 def test_compare_in_json(two_runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["compare", "--json", *two_runs]) == 0
     data = json.loads(capsys.readouterr().out)

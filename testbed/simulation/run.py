@@ -7,6 +7,7 @@ stretches of virtual time only, and decides nothing but when the run's own limit
 import contextlib
 import gc
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -156,6 +157,16 @@ class SimulatedRun:
 
     def _play(self, parts: _Parts) -> None:
         """Let time pass until all jobs rest; raises RunFailed with who waits for what."""
+        left_s = min(max(0.0, self._wall_deadline - time.monotonic()), threading.TIMEOUT_MAX)
+        timer = threading.Timer(left_s, parts.network.core.stop_playing)  # a stretch may hold more than was thought
+        timer.daemon = True
+        timer.start()
+        try:
+            self._play_on(parts)
+        finally:
+            timer.cancel()
+
+    def _play_on(self, parts: _Parts) -> None:
         network, jobs = parts.network, parts.jobs.values()
         stall_ns = self._plan.spec.limits.stall_ns
         stretch_ns = _FIRST_STRETCH_NS

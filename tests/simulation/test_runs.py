@@ -147,3 +147,18 @@ def test_gradients_without_numbers_take_the_same_time(tmp_path: Path) -> None:
     without = valid(simulate(tmp_path / "none", workload={**SMALL, "gradients": "none"}))
     assert with_numbers.cct_ns == without.cct_ns
     assert without.result.wrong is None
+
+
+@pytest.mark.slow
+def test_the_limit_ends_also_what_is_far_denser_than_it_was(tmp_path: Path) -> None:
+    """Some 10^8 flows in the first stretch of virtual time alone: minutes of real time, without the limit."""
+    flows = {"kind": "flows", "sizes": "1KiB", "every": "1ns", "start": "1ms"}
+    run = simulate(
+        tmp_path / "run",
+        limits={"wall": "1s"},
+        workload={"size": "16KiB", "iterations": 20, "warmup": 1},
+        traffic=[flows],
+    )
+    assert run.error is not None
+    assert "the run's limit of 1 s of real time was reached" in str(run.error)
+    assert float(run.result.wall_s) < 60

@@ -38,11 +38,11 @@ def gap(folder: Path, name: str, *settings: str) -> Estimate:
 @pytest.mark.root
 @pytest.mark.usefixtures("nothing_left")
 def test_without_congestion_both_engines_are_within_five_percent(tmp_path: Path) -> None:
-    assert 0.95 < gap(tmp_path, "fidelity.yaml", "repeat=3").value < 1.05
+    assert 0.95 < gap(tmp_path, "fidelity.yaml", "repeat=2").value < 1.05
 
 
 @pytest.mark.root
 @pytest.mark.usefixtures("nothing_left")
 def test_under_congestion_both_engines_are_within_ten_percent(tmp_path: Path) -> None:
     sweep = "sweep={engine: [emulation, simulation]}"
-    assert 0.9 < gap(tmp_path, "fidelity_congested.yaml", "repeat=3", "workload.algorithm=ring", sweep).value < 1.1
+    assert 0.9 < gap(tmp_path, "fidelity_congested.yaml", "repeat=2", "workload.algorithm=ring", sweep).value < 1.1

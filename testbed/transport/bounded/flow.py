@@ -115,10 +115,10 @@ class Flow:
         """What was posted so far is complete at both ends."""
         self._stopped.clear()
 
-    def receive(self, header: bytes, ecn: int, payload: memoryview, now: int) -> str:
+    def receive(self, data: bytes, payload: memoryview, ecn: int, now: int) -> str | None:
         """Take a packet in; what is bad about it, if anything."""
         try:
-            heard = self._dialect.decode(header, payload)
+            heard = self._dialect.decode(data, payload)
         except MalformedError:
             return "bad_header"
         return self._take(heard, ecn, payload, now)
@@ -159,7 +159,7 @@ class Flow:
                 message.on_deadline(now)
                 self._settle(message)
 
-    def control(self, now: int, budget_packets: int) -> list[Burst]:
+    def speak(self, now: int, budget_packets: int) -> list[Burst]:
         """What is due besides data, at most so many packets."""
         bursts: list[Burst] = []
         dialect, tos = self._dialect, self._dialect.control_tos

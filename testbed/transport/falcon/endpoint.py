@@ -10,7 +10,7 @@ from testbed.transport.falcon.receiver import FalconReceiver
 from testbed.transport.falcon.sender import FalconSender
 from testbed.transport.roce.address import Address, address
 from testbed.transport.roce.flights import Line
-from testbed.transport.selective.endpoint import ConnectedEndpoint, Connection
+from testbed.transport.selective.endpoint import Connection, ReliableEndpoint
 from testbed.transport.selective.halves import HalvedConnection
 from testbed.transport.settings import Settings
 from testbed.wire import MalformedError
@@ -75,7 +75,7 @@ class FalconConnection(HalvedConnection[FalconSender, FalconReceiver]):
         return None
 
 
-def falcon_endpoint(path: Path, rank: int, peers: Sequence[Peer], settings: Settings, seed: int) -> ConnectedEndpoint:
+def falcon_endpoint(path: Path, rank: int, peers: Sequence[Peer], settings: Settings, seed: int) -> ReliableEndpoint:
     """A `testbed.transport.endpoint.Endpoint`; every path of every connection has a congestion control of its own."""
     constants, line = Constants.of(path, settings.values), Line(path.rate_bps)
     values = dict(settings.congestion_values)
@@ -92,4 +92,4 @@ def falcon_endpoint(path: Path, rank: int, peers: Sequence[Peer], settings: Sett
         paths = tuple(FlowPath(label, constants, control(), port) for label in range(constants.paths))
         return FalconConnection(constants, address(rank, peer, peers, seed), paths, counters, events, line)
 
-    return ConnectedEndpoint(rank, peers, connect)
+    return ReliableEndpoint(rank, peers, connect)

@@ -64,7 +64,7 @@ def _optinic(_: Values) -> State:
         Field(receiver, "_sequence", _SEQUENCE),
         Field("optinic.receiver.Receive", "bytes", _BYTES),
         Field("optinic.endpoint.OptinicEndpoint", "_timers", _INSTANT),  # of the active message
-        Field("optinic.endpoint._QueuePair", "notify", _FLAG),
+        Field("optinic.queue_pair.QueuePair", "notify", _FLAG),
         *_DCQCN,
     )
 

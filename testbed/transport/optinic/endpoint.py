@@ -7,19 +7,14 @@ collective over all that is posted would be.
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from testbed.transport.congestion import CongestionControl
+from testbed.transport.connected import ConnectedEndpoint
 from testbed.transport.endpoint import (
     ALL,
-    ECN_CE,
-    ECN_NOT_ECT,
     Arrival,
     Buffer,
-    Burst,
     Completion,
     Counters,
-    Event,
     Operation,
     Path,
     Peer,
@@ -27,46 +22,21 @@ from testbed.transport.endpoint import (
 )
 from testbed.transport.optinic.control import Control
 from testbed.transport.optinic.parameters import Constants
+from testbed.transport.optinic.queue_pair import QueuePair
 from testbed.transport.optinic.receiver import End, Receive, Receiver
 from testbed.transport.optinic.sender import Sender
 from testbed.transport.optinic.timeout import Costs, First, Stopwatch
-from testbed.transport.roce.address import Address, address
+from testbed.transport.roce.address import address
 from testbed.transport.roce.flights import Line
-from testbed.transport.roce.parameters import FRAME_BYTES
 from testbed.transport.settings import Settings
-from testbed.wire import MalformedError
 from testbed.wire.optinic import (
-    CONTROL_BIT,
     MOST_TIMINGS,
-    UC_WRITE_ONLY_IMMEDIATE,
     Timings,
-    decode_data,
-    decode_other,
-    decode_timings,
     encode_timings,
 )
-from testbed.wire.roce import ACKNOWLEDGE, CNP, SEND_ONLY, cnp, pad_bytes
-
-_NOTHING = memoryview(b"")
 
 
-@dataclass(slots=True)
-class _QueuePair:
-    address: Address
-    sender: Sender
-    receiver: Receiver
-    control: Control
-    congestion: CongestionControl
-    notify: bool = False  # a CNP is due
-
-    def deadline(self, now: int) -> int | None:
-        if self.notify or self.receiver.speaks:
-            return now
-        times = (self.sender.deadline(now), self.control.deadline(now))
-        return min((at for at in times if at is not None), default=None)
-
-
-class OptinicEndpoint:
+class OptinicEndpoint(ConnectedEndpoint[QueuePair]):
     """A `testbed.transport.endpoint.Endpoint`, and `Informed`; lossy, and early.
 
     counters.timeouts are receives that the timer ended, .retransmitted_packets control messages. extra has late_packets
@@ -75,19 +45,14 @@ class OptinicEndpoint:
     """
 
     def __init__(self, path: Path, rank: int, peers: Sequence[Peer], settings: Settings, seed: int) -> None:
-        self.counters = Counters()
+        super().__init__(frozenset(peer.rank for peer in peers) - {rank}, Counters(), once=False)
         self._path = path
         self._rank = rank
         self._peers = tuple(peers)
-        self._ranks = frozenset(peer.rank for peer in peers) - {rank}
         self._settings = settings
         self._seed = seed
         self._constants = Constants.of(path, settings.values)
         self._line = Line(path.rate_bps)
-        self._queue_pairs: dict[int, _QueuePair] = {}
-        self._active: dict[int, _QueuePair] = {}  # those with something to send or to wait for, the next to serve first
-        self._events: list[Event] = []
-        self._now = 0
         self._costs = Costs(self._constants.weight)
         self._first = First(path, len(peers), self._constants.first_slack)
         self._watch: Stopwatch | None = None
@@ -119,7 +84,7 @@ class OptinicEndpoint:
     def post_send(self, id: int, peer: int, tag: int, buffer: Buffer, now: int) -> None:
         self._now = now
         expires_ns = self._watch.expires_ns if self._watch is not None else None
-        self._queue_pair(peer).sender.post(id, tag, buffer, expires_ns, now)
+        self._connection(peer).sender.post(id, tag, buffer, expires_ns, now)
 
     def post_receive(
         self, id: int, peer: int, tag: int, buffer: memoryview, now: int, completion: Completion = ALL
@@ -129,7 +94,7 @@ class OptinicEndpoint:
         packets = max(1, -(-view.nbytes // self._constants.mtu_bytes))
         step = watch.receives.get((peer, tag)) if watch is not None else None
         receive = Receive(id, tag, view, completion, packets, watch if step is not None else None, step)
-        self._queue_pair(peer).receiver.post(receive)
+        self._connection(peer).receiver.post(receive)
         if completion.deadline_ns is not None:
             self._ring(completion.deadline_ns, peer, receive)
         if step is None:
@@ -142,99 +107,38 @@ class OptinicEndpoint:
             self._announced.append((peer, receive))
 
     def receive(self, arrival: Arrival, now: int) -> None:
-        self._now = now
-        count = len(arrival.headers)
-        self.counters.received_packets += count
-        if arrival.ecn == ECN_CE:
-            self.counters.ecn_marked += count
-        if arrival.peer not in self._ranks:
-            self.counters.refuse("bad_peer", count)
-            return
-        queue_pair = self._queue_pair(arrival.peer)
-        payload, size = memoryview(arrival.payload), arrival.segment_bytes
-        for index, header in enumerate(arrival.headers):
-            end = (index + 1) * size if index + 1 < count else len(payload)
-            try:
-                problem = self._take(queue_pair, header, payload[index * size : end], arrival.ecn == ECN_CE, now)
-            except MalformedError:
-                problem = "bad_header"
-            if problem:
-                self.counters.refuse(problem, 1)
-            else:
-                queue_pair.control.heard()
+        super().receive(arrival, now)
         self._tell()
-
-    def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]:
-        self._now = now
-        bursts: list[Burst] = []
-        left = budget_packets
-        for queue_pair in self._active.values():
-            small = self._small(queue_pair, now, left)
-            bursts += small
-            left -= len(small)
-        waiting = list(self._active.values())
-        while waiting and left > 0:
-            queue_pair = waiting.pop(0)
-            ready_ns = queue_pair.sender.ready_ns(now)
-            if ready_ns is None or ready_ns > now:
-                continue
-            bursts.append(queue_pair.sender.run(now, ready_ns, left))
-            left -= bursts[-1].packets
-            waiting.append(queue_pair)
-            peer = queue_pair.address.peer
-            self._active[peer] = self._active.pop(peer)  # to the end: the next call begins with the others
-        return bursts
 
     def deadline(self) -> int | None:
         while self._timers and not self._timers[0][3].open:
             heapq.heappop(self._timers)
-        earliest = self._timers[0][0] if self._timers else None
-        for peer, queue_pair in list(self._active.items()):
-            at = queue_pair.deadline(self._now)
-            if at is None:
-                del self._active[peer]
-            elif earliest is None or at < earliest:
-                earliest = at
-        return earliest
+        times = (self._timers[0][0] if self._timers else None, super().deadline())
+        return min((at for at in times if at is not None), default=None)
 
     def on_deadline(self, now: int) -> None:
-        self._now = now
-        for queue_pair in self._active.values():
-            queue_pair.sender.on_deadline(now)
-            queue_pair.control.on_deadline(now)
+        super().on_deadline(now)
         while self._timers and self._timers[0][0] <= now:
             _, _, peer, receive = heapq.heappop(self._timers)
             if receive.open:
-                self._queue_pairs[peer].receiver.end(receive, now, End.CUT)
+                self._connections[peer].receiver.end(receive, now, End.CUT)
         self._tell()
 
-    def events(self) -> Sequence[Event]:
-        events = tuple(self._events)
-        self._events.clear()
-        return events
-
-    def idle(self) -> bool:
-        return not any(
-            pair.sender.busy or pair.control.busy or pair.notify or pair.receiver.speaks
-            for pair in self._queue_pairs.values()
+    def _connect(self, peer: int) -> QueuePair:
+        own, counters, events = address(self._rank, peer, self._peers, self._seed), self.counters, self._events
+        congestion = self._settings.congestion.make(self._path, self._settings.congestion_values)
+        hints = congestion.run_packets is not None
+        return QueuePair(
+            self._constants,
+            own,
+            Sender(self._constants, own, congestion, counters, events, self._line, self._path.base_rtt_ns),
+            Receiver(self._constants, own.remote_qp, counters, events, hints=hints),
+            Control(self._constants, own.remote_qp, counters),
+            congestion,
+            counters,
+            self._line,
+            self._hear,
         )
-
-    def _queue_pair(self, peer: int) -> _QueuePair:
-        """That to `peer`, made when first asked for; it may have something to do now."""
-        queue_pair = self._queue_pairs.get(peer)
-        if queue_pair is None:
-            own, counters, events = address(self._rank, peer, self._peers, self._seed), self.counters, self._events
-            congestion = self._settings.congestion.make(self._path, self._settings.congestion_values)
-            hints = congestion.run_packets is not None
-            queue_pair = self._queue_pairs[peer] = _QueuePair(
-                own,
-                Sender(self._constants, own, congestion, counters, events, self._line, self._path.base_rtt_ns),
-                Receiver(self._constants, own.remote_qp, counters, events, hints=hints),
-                Control(self._constants, own.remote_qp, counters),
-                congestion,
-            )
-        self._active[peer] = queue_pair
-        return queue_pair
 
     def _time(self, peer: int, receive: Receive) -> None:
         """Set the timer of a collective's receive, which has begun."""
@@ -247,34 +151,6 @@ class OptinicEndpoint:
     def _ring(self, at_ns: int, peer: int, receive: Receive) -> None:
         self._order += 1
         heapq.heappush(self._timers, (at_ns, self._order, peer, receive))
-
-    def _take(self, queue_pair: _QueuePair, encoded: bytes, payload: memoryview, marked: bool, now: int) -> str | None:
-        """Take a packet in; what is bad about it, if anything. Raises MalformedError."""
-        own = queue_pair.address
-        if encoded[:1] == bytes((UC_WRITE_ONLY_IMMEDIATE,)):
-            data = decode_data(encoded)
-            if data.queue_pair != own.local_qp:
-                return "bad_queue_pair"
-            if marked and queue_pair.congestion.on_marked(now):
-                queue_pair.notify = True
-            return queue_pair.receiver.take(data, payload, marked, now)
-        header = decode_other(encoded)
-        if header.opcode != SEND_ONLY and header.destination_qp == own.local_qp:
-            if header.opcode == ACKNOWLEDGE:
-                return queue_pair.sender.hint(header, now)
-            self._count("cnps_received")
-            queue_pair.congestion.on_cnp(now)
-            return None
-        if header.opcode == CNP or header.destination_qp != own.local_qp | CONTROL_BIT:
-            return "bad_queue_pair"
-        if header.opcode == ACKNOWLEDGE:
-            queue_pair.control.acknowledged(header.psn)
-            return None
-        if header.pad != pad_bytes(len(payload)):
-            return "bad_padding"
-        self._hear(own.peer, decode_timings(payload))
-        queue_pair.control.came(header.psn)
-        return None
 
     def _hear(self, rank: int, timings: Timings) -> None:
         """Keep what a rank measured of the present collective or of the next, which it may have begun before."""
@@ -292,27 +168,4 @@ class OptinicEndpoint:
         for first in range(0, len(timings.steps), MOST_TIMINGS):
             part = timings._replace(steps=timings.steps[first : first + MOST_TIMINGS])
             for peer in sorted(self._ranks):
-                self._queue_pair(peer).control.post(encode_timings(part), self._now)
-
-    def _small(self, queue_pair: _QueuePair, now: int, budget_packets: int) -> list[Burst]:
-        """CNPs, hints and control messages that are due."""
-        packets: list[tuple[int, bytes, Buffer]] = []
-        if queue_pair.notify and budget_packets > 0:
-            queue_pair.notify = False
-            self.counters.cnps += 1
-            packets.append((self._constants.cnp_dscp, cnp(queue_pair.address.remote_qp), _NOTHING))
-        while queue_pair.receiver.speaks and budget_packets > len(packets):
-            packets.append((self._constants.dscp, queue_pair.receiver.hint(), _NOTHING))
-        due = queue_pair.control.due(now, budget_packets - len(packets))
-        packets += [(self._constants.dscp, header, payload) for header, payload in due]
-        self.counters.sent_packets += len(packets)
-        for _, header, payload in packets:
-            self._line.leave(now, 8 * (len(header) + len(payload) + pad_bytes(len(payload)) + FRAME_BYTES))
-        own = queue_pair.address
-        return [
-            Burst(own.peer, own.source_port, dscp, ECN_NOT_ECT, now, len(payload), (header,), payload)
-            for dscp, header, payload in packets
-        ]
-
-    def _count(self, name: str) -> None:
-        self.counters.extra[name] = self.counters.extra.get(name, 0) + 1
+                self._connection(peer).control.post(encode_timings(part), self._now)

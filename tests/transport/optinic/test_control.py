@@ -71,7 +71,7 @@ def test_a_peer_that_is_gone_is_given_up_once_until_it_is_heard_again() -> None:
 def test_timings_of_other_collectives_are_not_kept() -> None:
     [end, _] = endpoints()
     end.begin(operation(5, [receive(1, 0, 0, MTU)]), 0)
-    queue_pair = end._queue_pair(1).address.local_qp
+    queue_pair = end._connection(1).address.local_qp
     for number, (collective, steps) in enumerate(((4, 1), (5, 1), (6, 1), (7, 1), (10**6, 1), (5, 0))):
         payload = encode_timings(Timings(collective, 10, [(0, 1, 1)] * steps))
         header = control(queue_pair, number, len(payload))

@@ -10,20 +10,14 @@ from testbed.transport.roce.address import Address
 from testbed.transport.roce.flights import Line
 from testbed.transport.roce.parameters import FRAME_BYTES
 from testbed.transport.selective.outbox import Outbox
+from testbed.transport.selective.packets import REFUSALS
 from testbed.wire.falcon import DATA_BYTES, TIME_MASK, Ack, Data, Refusal, encode_data
 from testbed.wire.roce import (
-    NAK_INVALID_REQUEST,
-    NAK_REMOTE_ACCESS,
     RNR_NAK,
     RNR_TIMER_NS,
     pad_bytes,
     psn_difference,
 )
-
-_REFUSALS = {
-    NAK_INVALID_REQUEST: "invalid request",
-    NAK_REMOTE_ACCESS: "remote access error: no receive of that tag is so long",
-}
 
 
 class FalconSender:
@@ -163,8 +157,8 @@ class FalconSender:
         """The receiver cannot take something."""
         if self._sequence(refusal.psn) > self._outbox.next:
             return "bad_acknowledgement"
-        if refusal.syndrome in _REFUSALS:
-            reason = _REFUSALS[refusal.syndrome]
+        if refusal.syndrome in REFUSALS:
+            reason = REFUSALS[refusal.syndrome]
             self.fail(f"peer {self._address.peer} refused {self._address.remote_qp:#x}: {reason}")
         elif refusal.syndrome >> 5 != RNR_NAK >> 5:
             return "bad_syndrome"

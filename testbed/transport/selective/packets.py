@@ -14,6 +14,8 @@ from testbed.wire.roce import (
     BTH_BYTES,
     CREDITS_UNLIMITED,
     DEFAULT_PKEY,
+    NAK_INVALID_REQUEST,
+    NAK_REMOTE_ACCESS,
     NAK_SEQUENCE,
     OPCODES,
     RETH_BYTES,
@@ -26,6 +28,10 @@ from testbed.wire.roce import (
 
 HEADER_BYTES = BTH_BYTES + RETH_BYTES
 FRAMING = Framing(UDP_PORT, OPCODES, "icrc", HEADER_BYTES, BTH_BYTES + AETH_BYTES)
+REFUSALS = {
+    NAK_INVALID_REQUEST: "invalid request",
+    NAK_REMOTE_ACCESS: "remote access error: no receive of that tag is so long",
+}  # the syndromes by which a receiver ends a connection
 
 _DATA = struct.Struct(">BBHIIQII")
 _MASK = 0xFFFFFF

@@ -9,13 +9,11 @@ from testbed.transport.roce.flights import Flights, Line
 from testbed.transport.roce.parameters import FRAME_BYTES
 from testbed.transport.selective.outbox import Outbox
 from testbed.transport.selective.pacing import Pacer
-from testbed.transport.selective.packets import HEADER_BYTES, data
+from testbed.transport.selective.packets import HEADER_BYTES, REFUSALS, data
 from testbed.transport.selective.parameters import Constants
 from testbed.transport.selective.scoreboard import Scoreboard
 from testbed.wire.roce import (
     CREDITS_UNLIMITED,
-    NAK_INVALID_REQUEST,
-    NAK_REMOTE_ACCESS,
     NAK_SEQUENCE,
     RNR_NAK,
     RNR_TIMER_NS,
@@ -23,11 +21,6 @@ from testbed.wire.roce import (
     pad_bytes,
     psn_difference,
 )
-
-_REFUSALS = {
-    NAK_INVALID_REQUEST: "invalid request",
-    NAK_REMOTE_ACCESS: "remote access error: no receive of that tag is so long",
-}
 
 
 class Sender:
@@ -145,7 +138,7 @@ class Sender:
         assert header.aeth is not None
         syndrome, outbox = header.aeth.syndrome, self._outbox
         acknowledges = syndrome <= CREDITS_UNLIMITED
-        if not acknowledges and syndrome >> 5 != RNR_NAK >> 5 and syndrome not in (NAK_SEQUENCE, *_REFUSALS):
+        if not acknowledges and syndrome >> 5 != RNR_NAK >> 5 and syndrome not in (NAK_SEQUENCE, *REFUSALS):
             return "bad_syndrome"
         if self._before(header) > outbox.next or (syndrome == NAK_SEQUENCE and self._came(header) >= outbox.next):
             return "bad_acknowledgement"
@@ -219,8 +212,8 @@ class Sender:
             self._heard_ns = now if outbox.in_flight else None
             self._congestion.on_ack(now, delivered, rtt_ns, header.becn)
         self._obey()
-        if syndrome in _REFUSALS:
-            self.fail(f"peer {self._address.peer} refused {self._address.remote_qp:#x}: {_REFUSALS[syndrome]}")
+        if syndrome in REFUSALS:
+            self.fail(f"peer {self._address.peer} refused {self._address.remote_qp:#x}: {REFUSALS[syndrome]}")
         elif syndrome >> 5 == RNR_NAK >> 5 and self._held_ns is None and outbox.in_flight:
             self._hold(now, RNR_TIMER_NS[syndrome & 0x1F])
 

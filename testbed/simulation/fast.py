@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed import transport
 from testbed.collective.executor import Gap, PostReceive, PostSend, places
 from testbed.collective.program import Program
 from testbed.collective.schedule import COPY, REDUCE
@@ -23,7 +22,7 @@ from testbed.simulation.nic import Nic
 from testbed.simulation.rank import SimulatedRank
 from testbed.transport import Settings, Transport
 from testbed.transport.endpoint import Event, Received, Sent
-from testbed.transport.roce import RoceEndpoint
+from testbed.transport.roce import ROCE, RoceEndpoint
 from testbed.transport.roce.address import Address
 from testbed.transport.roce.parameters import FRAME_BYTES, Constants
 from testbed.transport.roce.requester import Sending
@@ -43,7 +42,7 @@ _NUMBERS = ("f4", "i4")  # that it can add up
 
 def fits(kind: Transport, settings: Settings, programs: Sequence[Program], dtype: np.dtype[Any] | None) -> bool:
     """Whether a rank with these programs can have the fast path. dtype: of its elements; None: they do not matter."""
-    if kind is not transport.ROCE or settings.values["verb"] != "write" or not settings.congestion.quiet:
+    if kind is not ROCE or settings.values["verb"] != "write" or not settings.congestion.quiet:
         return False
     return dtype is None or (
         dtype.str[1:] in _NUMBERS

@@ -10,5 +10,17 @@ What it has not: the repository's TIMELY branch, and its selection of values bel
 
 from testbed.transport.dblp.endpoint import endpoint
 from testbed.transport.dblp.parameters import FRAMING, PARAMETERS
+from testbed.transport.kind import Transport
 
-__all__ = ["FRAMING", "PARAMETERS", "endpoint"]
+DBLP = Transport(
+    "dblp",
+    "bounded loss that follows the phase of the training",
+    PARAMETERS,
+    endpoint,
+    early=True,  # STOP comes while packets fly
+    lossy=True,
+    framing=FRAMING,
+    steady=True,
+)
+
+__all__ = ["DBLP"]

@@ -12,5 +12,18 @@ What it has not: rate control by TIMELY is MLT's, and is there as any other (`co
 
 from testbed.transport.dlcp.endpoint import endpoint
 from testbed.transport.dlcp.parameters import FRAMING, PARAMETERS
+from testbed.transport.kind import Transport
 
-__all__ = ["FRAMING", "PARAMETERS", "endpoint"]
+DLCP = Transport(
+    "dlcp",
+    "bounded loss per tensor, layers and magnitudes that switches see, any path (DLCP, MLT)",
+    PARAMETERS,
+    endpoint,
+    early=True,  # STOP comes while packets fly
+    lossy=True,
+    fill="keep",
+    framing=FRAMING,
+    congestion="dctcp",
+)
+
+__all__ = ["DLCP"]

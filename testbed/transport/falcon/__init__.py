@@ -20,5 +20,15 @@ NIC (ncwnd), resource credits and transactions are left out, and whoever wants m
 
 from testbed.transport.falcon.endpoint import falcon_endpoint
 from testbed.transport.falcon.parameters import FRAMING, PARAMETERS
+from testbed.transport.kind import Transport
 
-__all__ = ["FRAMING", "PARAMETERS", "falcon_endpoint"]
+FALCON = Transport(
+    "falcon",
+    "several paths a connection, each with its delay-based window; losses found early by path (Falcon-like)",
+    PARAMETERS,
+    falcon_endpoint,
+    framing=FRAMING,
+    congestion="swift",
+)
+
+__all__ = ["FALCON"]

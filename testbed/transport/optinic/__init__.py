@@ -6,6 +6,7 @@ notes, as no full text of the papers could be read; what these leave open is our
 """
 
 from testbed.transport.framing import Framing
+from testbed.transport.kind import Transport
 from testbed.transport.optinic.endpoint import OptinicEndpoint
 from testbed.transport.optinic.parameters import PARAMETERS
 from testbed.wire.optinic import DATA_BYTES, HEADERS
@@ -13,4 +14,14 @@ from testbed.wire.roce import AETH_BYTES, BTH_BYTES, UDP_PORT
 
 FRAMING = Framing(UDP_PORT, HEADERS, "icrc", DATA_BYTES, BTH_BYTES + AETH_BYTES)
 
-__all__ = ["FRAMING", "PARAMETERS", "OptinicEndpoint"]
+OPTINIC = Transport(
+    "optinic",
+    "best effort: packets placed in any order, sent once, waited for as long as collectives cost (OptiNIC, Celeris)",
+    PARAMETERS,
+    OptinicEndpoint,
+    early=True,
+    lossy=True,
+    framing=FRAMING,
+)
+
+__all__ = ["OPTINIC", "OptinicEndpoint"]

@@ -10,8 +10,25 @@ answers each of them with the one it expects and the one that came; the sender (
   which answers `slow_path` later at the receiver and sends again `slow_path` later at the sender.
 """
 
+from testbed.transport.kind import Transport
 from testbed.transport.selective.endpoint import selective_endpoint
 from testbed.transport.selective.packets import FRAMING
 from testbed.transport.selective.parameters import IRN_PARAMETERS, SRNIC_PARAMETERS
 
-__all__ = ["FRAMING", "IRN_PARAMETERS", "SRNIC_PARAMETERS", "selective_endpoint"]
+IRN = Transport(
+    "irn",
+    "selective repeat by a bitmap in the NIC, a BDP in flight, two timeouts; needs no PFC (IRN)",
+    IRN_PARAMETERS,
+    selective_endpoint,
+    framing=FRAMING,
+)
+
+SRNIC = Transport(
+    "srnic",
+    "selective repeat by a bitmap in the host's memory: gaps go through software (SRNIC)",
+    SRNIC_PARAMETERS,
+    selective_endpoint,
+    framing=FRAMING,
+)
+
+__all__ = ["IRN", "SRNIC"]

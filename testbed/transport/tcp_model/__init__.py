@@ -11,8 +11,11 @@ carrying it), TSO bursts beyond what a window lets go, window scaling (the buffe
 are connected before the first iteration, as emulated ones are), and any CPU time.
 """
 
+from testbed.transport.kind import Transport
 from testbed.transport.tcp_model.endpoint import TcpEndpoint
 from testbed.transport.tcp_model.parameters import PARAMETERS
 from testbed.transport.tcp_model.segment import FRAMING
 
-__all__ = ["FRAMING", "PARAMETERS", "TcpEndpoint"]
+TCP = Transport("tcp", "the kernel's TCP; in simulation a model of it", PARAMETERS, model=TcpEndpoint, framing=FRAMING)
+
+__all__ = ["FRAMING", "TCP", "TcpEndpoint"]

@@ -13,10 +13,22 @@ as the last and every stage counts as complete, so that only t_B acts.
 """
 
 from testbed.transport import framing
+from testbed.transport.kind import Transport
 from testbed.transport.ubt.endpoint import UbtEndpoint
 from testbed.transport.ubt.parameters import PARAMETERS
 from testbed.wire.ubt import HEADER_BYTES, UDP_PORT
 
 FRAMING = framing.plain(UDP_PORT, HEADER_BYTES)
 
-__all__ = ["FRAMING", "PARAMETERS", "UbtEndpoint"]
+UBT = Transport(
+    "ubt",
+    "OptiReduce's UBT: stages end in bounded time, and what is lost stays lost",
+    PARAMETERS,
+    UbtEndpoint,
+    early=True,
+    lossy=True,
+    fill="keep",
+    framing=FRAMING,
+)
+
+__all__ = ["UBT", "UbtEndpoint"]

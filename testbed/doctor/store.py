@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from testbed import __version__
-from testbed.caches import user_cache
+from testbed.caches import keep, user_cache
 from testbed.doctor.facts import bmv2_grpc, bmv2_lacks
 from testbed.plan.model import Capabilities, Carried
 
@@ -52,14 +52,8 @@ def load_capabilities() -> Capabilities | None:
 
 def save_capabilities(capabilities: Capabilities) -> None:
     """Keep them; a cache that cannot be written is no error, they are measured again next time."""
-    path = cache_file()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps({"fingerprint": fingerprint(), "capabilities": asdict(capabilities)}, indent=1))
-        fresh.replace(path)
-    except OSError:
-        pass
+    kept = {"fingerprint": fingerprint(), "capabilities": asdict(capabilities)}
+    keep(cache_file(), json.dumps(kept, indent=1))
 
 
 def _processor() -> str:

@@ -11,17 +11,15 @@ What was found is kept in the user's cache by a digest of the baseline's plan an
 
 import hashlib
 import json
-import os
 import tempfile
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from testbed.caches import user_cache
+from testbed.caches import keep, user_cache
 from testbed.errors import RunFailed, TestbedError
 from testbed.plan.environment import baseline_job
 from testbed.plan.planner import plan as make_plan
@@ -41,7 +39,7 @@ _FINEST = 0.002  # of the severity: closer than that the search does not look
 _LEAST_STALL_NS = 600 * 10**9  # model time: retransmission timeouts that double may take that long
 _NS = 1e9
 _PACKAGE = Path(__file__).resolve().parents[1]
-_FOLDERS = ("collective", "fabric", "netcore", "simulation", "stress", "wire", "worker")
+_FOLDERS = ("collective", "fabric", "netcore", "plan", "simulation", "stress", "transport", "wire", "worker")
 _DIGITS = 6  # of what is found, in a spec
 
 
@@ -72,7 +70,7 @@ class Environments:
         found = self._found.get(key) or _kept(key)
         if found is None:
             found = _Search(baseline, environment, progress).run()
-            _keep(key, found)
+            keep(_file(key), json.dumps({"severity": found.severity, "ratio": found.ratio}))
         self._found[key] = found
         return _with(spec, environment, found)
 
@@ -214,17 +212,16 @@ class _Silent:
 
 def _digest(baseline: Spec) -> str:
     """Of all that the severity depends on."""
-    own = "transport/tcp_model" if baseline.transport.kind == "tcp" else "transport"
-    digest = hashlib.sha256(_sources((*_FOLDERS, own)).encode())
+    digest = hashlib.sha256(_sources().encode())
     digest.update(json.dumps(to_json(make_plan(baseline)), sort_keys=True).encode())
     return digest.hexdigest()[:32]
 
 
 @cache
-def _sources(folders: tuple[str, ...]) -> str:
+def _sources() -> str:
     """Of the code that a simulation of the baseline runs."""
     digest = hashlib.sha256()
-    paths = (path for folder in folders for path in (_PACKAGE / folder).rglob("*"))
+    paths = (path for folder in _FOLDERS for path in (_PACKAGE / folder).rglob("*"))
     for path in sorted(path for path in paths if path.suffix in (".py", ".c", ".h")):
         digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
@@ -237,16 +234,6 @@ def _kept(key: str) -> _Probe | None:
         return _Probe(float(kept["severity"]), float(kept["ratio"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _keep(key: str, found: _Probe) -> None:
-    """A cache that cannot be written is no error: it is looked for again next time."""
-    path = _file(key)
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps({"severity": found.severity, "ratio": found.ratio}))
-        fresh.replace(path)
 
 
 def _file(key: str) -> Path:

@@ -98,7 +98,7 @@ def run_experiment(
         progress.point(number, len(experiment.points), point)
         place = directory / f"{point.index:03d}-repeat{point.repeat}" if several else directory
         error = _run_point(point, capabilities, place, progress, environments, trace=trace)
-        records.append(read_run(place))
+        records.append(_read(place, error))
         ending = error if isinstance(error, Interrupted) else ending or error
         if several:
             write_sweep_csv(directory / "sweep.csv", records)
@@ -107,6 +107,16 @@ def run_experiment(
     records.sort(key=lambda record: record.path)  # as written, not as they were run
     judgements = judge_expectations(experiment.spec.expect, records)
     return Outcome(directory, tuple(record.result for record in records), tuple(judgements), ending, strict)
+
+
+def _read(place: Path, error: TestbedError | None) -> RunRecord:
+    """What a run has left. Raises its error where that kept it from leaving any result, as a full disk does."""
+    try:
+        return read_run(place)
+    except UsageError:
+        if error is None:
+            raise
+        raise error from None
 
 
 def _check_machine(experiment: Experiment) -> None:

@@ -260,6 +260,18 @@ def test_a_full_disk_is_in_the_result(place: str, go: Any, monkeypatch: pytest.M
     assert [(result.status, result.failure) for result in outcome.results] == [("failed", "No space left on device")]
 
 
+def test_a_disk_that_has_no_room_for_any_result_is_told(
+    go: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise RunFailed("cannot write result.json: No space left on device")
+
+    monkeypatch.setattr(RunDirectory, "write_result", full)
+    with pytest.raises(RunFailed, match="No space left on device"):
+        go(SPEC)
+    assert not (tmp_path / "out" / "result.json").exists()
+
+
 def test_what_does_not_fit_the_memory_is_refused_before_it_runs(go: Any, tmp_path: Path) -> None:
     with pytest.raises(MachineLacks, match=r"need 4,398,046,511,104 bytes of memory and [\d,]+ are available"):
         go(SPEC.replace("1MiB", "1024GiB"), ends())

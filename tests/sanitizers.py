@@ -8,6 +8,7 @@ import atexit
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
 from functools import cache
@@ -41,6 +42,14 @@ def environment() -> dict[str, str]:
 def prelude() -> str:
     """Python source that loads the sanitized core."""
     return _PRELUDE.format(path=str(_core()))
+
+
+def assert_clean(file: str, *chosen: str) -> None:
+    """The tests of a file that pytest's options choose pass on the sanitized core, up to the first that does not."""
+    code = prelude() + f"import pytest; sys.exit(pytest.main(['-q', '-x', *{chosen!r}, {file!r}]))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
 
 
 @cache

@@ -8,7 +8,6 @@ import ctypes
 import gc
 import math
 import signal
-import subprocess
 import sys
 import weakref
 from collections.abc import Sequence
@@ -34,7 +33,7 @@ from tests.netcore.row import (
     ways,
     wire_ns,
 )
-from tests.sanitizers import environment, prelude
+from tests.sanitizers import assert_clean
 
 SEGMENT = 4096
 
@@ -556,7 +555,4 @@ def test_what_is_to_be_called_is_not_passed_over() -> None:
 
 @pytest.mark.slow
 def test_all_of_this_under_the_sanitizers() -> None:
-    code = prelude() + f"import pytest; sys.exit(pytest.main(['-q', '-x', '-m', 'not slow', {__file__!r}]))"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    assert_clean(__file__, "-m", "not slow")

@@ -6,7 +6,6 @@ with zlib over the fields that annex A17 of the InfiniBand Architecture names.
 
 import shutil
 import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from scapy.layers.l2 import Ether
 from testbed.netcore import CPU_PORT
 from tests.netcore.pcapng import INBOUND, OUTBOUND, Capture, read_pcapng
 from tests.netcore.row import ECT, LAST, MIDDLE, NEXT, Loaded, Row, bth, ip, message, ways
-from tests.sanitizers import environment, prelude
+from tests.sanitizers import assert_clean
 
 SEGMENT = 4096
 PLAIN, MULTICAST, TAG, CLONE, TRUNCATE, PUNT, RECIRCULATE, SPOIL = (dscp << 2 | ECT for dscp in range(8))  # of ways.p4
@@ -250,7 +249,4 @@ def test_tshark_reads_captures(loaded: Loaded, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_all_of_this_under_the_sanitizers() -> None:
-    code = prelude() + f"import pytest; sys.exit(pytest.main(['-q', '-x', '-m', 'not slow', {__file__!r}]))"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    assert_clean(__file__, "-m", "not slow")

@@ -1,8 +1,6 @@
 """A switch's program is exchanged for another: packets in queues leave by the one that they came by; books balance."""
 
 import ctypes
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from testbed.dataplane.compile import compile_p4
 from testbed.dataplane.native.build import build_program
 from testbed.dataplane.native.loader import ProgramTable, load_program
 from tests.netcore.test_switch import DELAY_NS, FRAME_BYTES, FRAME_NS, RATE_BPS, Came, Star, What, frame
-from tests.sanitizers import environment, prelude
+from tests.sanitizers import assert_clean
 
 MARK, LARGE_BYTES = 0x42, 256
 
@@ -137,7 +135,4 @@ def test_what_is_refused(star: Star, table: ProgramTable) -> None:
 
 @pytest.mark.slow
 def test_all_of_this_under_the_sanitizers() -> None:
-    code = prelude() + f"import pytest; sys.exit(pytest.main(['-q', '-x', '-m', 'not slow', {__file__!r}]))"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    assert_clean(__file__, "-m", "not slow")

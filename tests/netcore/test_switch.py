@@ -7,8 +7,6 @@ The program notes in the packet what its egress was told. Cables carry 1 Gb/s an
 import ctypes
 import ipaddress
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -27,7 +25,7 @@ from testbed.dataplane.native.build import build_program
 from testbed.dataplane.native.control import Control
 from testbed.dataplane.native.loader import ProgramTable, Rates, load_program
 from testbed.netcore import CPU_PORT, HOLD_LIMIT_S, JOBS, Fabric
-from tests.sanitizers import environment, prelude
+from tests.sanitizers import assert_clean
 
 PORTS = 4
 RATE_BPS, DELAY_NS, QUEUE_BYTES = 10**9, 1000, 100_000
@@ -582,7 +580,4 @@ def test_what_is_refused(table: ProgramTable) -> None:
 
 @pytest.mark.slow
 def test_all_of_this_under_the_sanitizers() -> None:
-    code = prelude() + f"import pytest; sys.exit(pytest.main(['-q', '-x', '-m', 'not slow', {__file__!r}]))"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    assert_clean(__file__, "-m", "not slow")

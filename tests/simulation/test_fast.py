@@ -1,7 +1,5 @@
 """The fast path of simulated ranks does the same to the bit as the endpoints, whatever comes and when it gives up."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -12,7 +10,7 @@ import pytest
 
 from testbed.simulation import setup
 from testbed.simulation.fast import FastRank
-from tests.sanitizers import environment, prelude
+from tests.sanitizers import assert_clean
 from tests.simulation.runs import Run, simulate
 
 LEAVES = {"kind": "leaf-spine", "spines": 2, "leaves": 2, "hosts": 4}
@@ -204,8 +202,4 @@ def test_who_is_awaited_is_named_as_ever(both: Callable[..., Run]) -> None:
 @pytest.mark.slow
 def test_what_is_odd_is_left_in_memory_that_is_there() -> None:
     chosen = "left_to_the_endpoints and ring and (loss or marks or timeouts)"
-    code = prelude() + f"import pytest; sys.exit(pytest.main(['-q', '-x', '-k', {chosen!r}, {__file__!r}]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=280, check=False
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    assert_clean(__file__, "-k", chosen)

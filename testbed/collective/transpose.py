@@ -4,7 +4,8 @@ Each rank hands its shard i to rank i, which adds all up and sends the sum to al
 passed on, so what is lost once is lost to one pair, or to one receiver, and to nobody behind it (the authors' code and
 a reading note). In round k rank i sends to rank i - k (their code). With incast I a receiver takes I senders at a time,
 so there are 2 ceil((n - 1) / I) rounds (recalled). The barrier makes rounds of them: a rank begins one when it has
-received all of the one before, as complete as its transport makes it.
+received all of the one before, as complete as its transport makes it. Shard i is always rank i's, as in their code;
+that shards change ranks from one operation to the next in the paper is recalled, and hardly for sure.
 
 `tar-2d` cuts the n ranks into G groups of m = n / G neighbours: a reduce-scatter inside each group, an exchange of each
 rank's shard with those of the other groups that have the same one, and an all-gather inside the group. That is

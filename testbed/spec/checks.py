@@ -16,6 +16,7 @@ from testbed.spec.model import MOST_DILATION, Spec
 from testbed.spec.network_checks import check_network, network
 from testbed.spec.sum_checks import check_sums
 from testbed.spec.switch_checks import check_switches
+from testbed.spec.tail_checks import check_tails
 from testbed.spec.traffic_checks import check_traffic
 from testbed.spec.words import branches
 from testbed.suggest import closest
@@ -37,6 +38,7 @@ def check(spec: Spec, findings: Findings) -> None:
     check_environment(net)
     check_switches(net)
     check_sums(net)
+    check_tails(net)
     check_engine(net)
     check_messages(net)
 

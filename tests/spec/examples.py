@@ -87,7 +87,7 @@ traffic:
 faults:
   - {kind: stall, worker: all, probability: 1%, for: 2ms, of: step, distribution: lognormal, tail_ratio: 3}
   - {kind: link-set, select: all, at: 5ms, for: 2ms, every: 20ms, loss: 40%}
-  - {kind: tail-drop, worker: [0, 1], share: 5%, probability: 50%}
+  - {kind: tail-drop, worker: [0, 1], share: 10%, probability: 50%}
 environment: {tail_ratio: 3, by: slow-host, events: 0.1, severity: 2.5, reached: 3.02, tolerance: 2%, limit: 5min,
   baseline: {algorithm: halving-doubling, transport: {kind: roce, mtu: 1024}}}
 """

@@ -633,3 +633,14 @@ def test_tails_are_of_messages_that_endpoints_send(tmp_path: Path) -> None:
     ]
     nothing = edited(stall, "{kind: tail-drop, worker: 0, share: 0%}").replace("[roce, tcp]", "[roce]")
     assert [error.key for error in mistakes(tmp_path, nothing.partition("expect:")[0])] == ["faults.0.share"]
+
+
+def test_a_tail_that_no_packet_begins_in_is_told(tmp_path: Path) -> None:
+    """Messages of 128 KiB, in packets of 1 KiB: a share of 1/128 takes one, 0.7 % none."""
+    stall = "{kind: stall, worker: 0, probability: 1%, factor: 20, of: step}"
+    for share, keys in (("0.8%", []), ("0.7%", ["faults.0.share"])):
+        text = edited(stall, f"{{kind: tail-drop, worker: 0, share: {share}}}").replace("[roce, tcp]", "[roce]")
+        found = mistakes(tmp_path, text.partition("expect:")[0])
+        assert [error.key for error in found] == keys
+    assert "whose last packet has 1024: none begins there" in found[0].message
+    assert found[0].suggestion == "1%"

@@ -10,8 +10,8 @@ stage takes: each stamps its packets with how long its own last one took,
 
 and t_C of the next is min(median of all c, its own with them, t_B) (public code), smoothed by a moving average (a
 reading note). A stage ends early when nothing has come for x of t_C: x doubles when much was lost, and falls when
-nothing nearly was (recalled). It falls in warm-up too, which loses nothing (our reading): after nine stages of that
-what is measured begins with the least x.
+nothing nearly was (recalled). Warm-up, which loses nothing, does not count for that: the paper's runs over TCP, without
+an x (our reading).
 """
 
 import math

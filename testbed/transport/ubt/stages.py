@@ -130,11 +130,12 @@ class Course:
         if not stage.expected_bytes:
             return
         elapsed_ns = now - since_ns
-        if not self._bounded:
-            self._bounds.measured(stage.number, elapsed_ns)
         cost = cost_ns(ending, elapsed_ns, stage.bound_ns, stage.expected_bytes, stage.received_bytes)
         self._bounds.ended(stage.number, cost)
-        self._silence.ended(1 - stage.received_bytes / stage.expected_bytes)
+        if self._bounded:
+            self._silence.ended(1 - stage.received_bytes / stage.expected_bytes)
+        else:
+            self._bounds.measured(stage.number, elapsed_ns)
 
     def _open(self, stage: Stage, since_ns: int, now: int) -> None:
         """The rank comes to `stage`; the clock of the one before has run since then."""

@@ -120,6 +120,19 @@ def test_t_b_is_what_warm_up_took() -> None:
     assert outcome.took_ns[1] <= 2 * 40 * US + 2 * DELAY_NS
 
 
+def test_warm_up_which_loses_nothing_does_not_make_the_share_of_silence_less() -> None:
+    """After five warm-ups with packets of 40 us t_C is that too. Rank 1's scatter, whose end was seen at 10 us, waits a
+    tenth of it (one hundredth, had x fallen ten times), and its gather is there 10 us later."""
+    network = Losing()
+    network.delay_ns = lambda *_: 40 * US
+    ranks = Ranks(2, network, elements=512, warmup=5, keys={"mtu": 256, "congestion": "none"})
+    for _ in range(5):
+        ranks.run()
+    network.delay_ns = lambda *_: DELAY_NS
+    network.lose = lambda sender, stage, number: (sender, stage, number) == (0, 0, 1)
+    assert ranks.run().took_ns[0] == 24 * US
+
+
 @pytest.mark.parametrize("algorithm", ["tar", "ring"])
 def test_a_rank_that_stalls_keeps_nobody_waiting_for_longer_than_t_b_a_stage(algorithm: str) -> None:
     parameters = {"incast": 3} if algorithm == "tar" else {}

@@ -102,10 +102,13 @@ class RunState:
         self.record = record
 
     @classmethod
-    def create(cls, kind: RunKind, name: str, out: Path, *, root: Path = ROOT) -> "RunState":
-        """Register a new run owned by this process; raises MachineLacks where `root` cannot be written."""
+    def create(cls, kind: RunKind, name: str, out: Path, *, run_id: str | None = None, root: Path = ROOT) -> "RunState":
+        """Register a run owned by this process; raises MachineLacks where `root` cannot be written.
+
+        run_id: of one that was registered before and is forgotten, and begins again; None: a new one.
+        """
         owner = ProcessKey.of(os.getpid())
-        run_id = new_id()
+        run_id = run_id or new_id()
         record = RunRecord(run_id, kind, name, owner, person(), str(out), time.time())
         unborn = root / f".{run_id}.{owner.pid}.{owner.start_ticks}"
         try:

@@ -6,7 +6,7 @@ are model time; an engine multiplies by `dilation`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 from testbed.errors import MachineLacks
@@ -57,6 +57,12 @@ class Carried:
     path_excess_ns: int
     switch_ns: int = 0
 
+    def slowed(self, factor: float) -> "Carried":
+        """By a machine that takes so many times as long for everything."""
+        return Carried(
+            self.packet_hops_per_s / factor, round(self.path_excess_ns * factor), round(self.switch_ns * factor)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
@@ -98,6 +104,12 @@ class Capabilities:
                 hint="apt-get install gcc, then `testbed doctor --again`",
             )
         return self.native
+
+    def slowed(self, factor: float) -> "Capabilities":
+        """Of a machine that takes so many times as long for everything."""
+        own, native, bmv2 = (each and each.slowed(factor) for each in (self.through("ovs"), self.native, self.bmv2))
+        assert own is not None
+        return replace(self, **asdict(own), native=native, bmv2=bmv2)
 
 
 @dataclass(frozen=True, slots=True)

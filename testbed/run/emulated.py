@@ -1,22 +1,34 @@
 """One emulated run, in order: network up, workers up, probes on the idle network, iterations, counts, all down again.
 
 Whatever happens, what was measured until then is handed over as `Samples` with a status, and everything that was made
-is taken down.
+is taken down. Of `time_dilation: auto` the plan says only how slow the run has to be by what this machine once carried:
+where the warm-up shows that ranks or links are late all the same, because the machine has less to give today or the
+endpoints take more than a ring's over RoCE, nothing is measured yet, and `TooFast` asks for a slower one.
 """
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from testbed.emulation.network import EmulatedNetwork
 from testbed.emulation.processes import Child
 from testbed.emulation.state import RunState
-from testbed.errors import Interrupted, TestbedError
+from testbed.errors import Interrupted, RunFailed, TestbedError
 from testbed.fabric.model import interface
 from testbed.plan.environment import struck_in_warmup
 from testbed.plan.model import JobPlan, Plan
 from testbed.results.rundir import RunDirectory
-from testbed.results.samples import Evidence, FlowRow, JobEvidence, JobSamples, PacketTotals, Samples, Status
+from testbed.results.samples import (
+    Evidence,
+    FlowRow,
+    IterationEvidence,
+    JobEvidence,
+    JobSamples,
+    PacketTotals,
+    Samples,
+    Status,
+)
+from testbed.results.verdict import suspicious
 from testbed.run.books import Books
 from testbed.run.channel import Channel
 from testbed.run.conductor import Conductor
@@ -33,14 +45,33 @@ from testbed.topology.select import select
 _START_LIMIT_S = 60.0
 _START_PER_RANK_S = 1.0
 _STOP_LIMIT_S = 20.0
+SLOWER = 2  # times, whenever a machine cannot keep up
 _NS = 1e9
 
 
-class EmulatedRun:
-    """Carries out one plan in emulation, once."""
+class TooFast(Exception):
+    """The machine cannot keep up with a plan's dilation; all is down again, and nothing was measured."""
 
-    def __init__(self, plan: Plan, directory: RunDirectory, state: RunState, progress: Progress) -> None:
+
+class EmulatedRun:
+    """Carries out one plan in emulation, once.
+
+    began: time.monotonic() when the first attempt at it did. last: another one, slower, is out of the question.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        directory: RunDirectory,
+        state: RunState,
+        progress: Progress,
+        *,
+        began: float,
+        last: bool,
+    ) -> None:
         self._plan = plan
+        self._began = began
+        self._last = last
         self._directory = directory
         self._state = state
         self._progress = progress
@@ -56,20 +87,28 @@ class EmulatedRun:
         self._learnt: dict[str, dict[str, float]] = {}  # by job: metrics of its training, the latest
         self._books: Books | None = None
         self._setup_s = 0.0
+        self._warming_since = 0.0  # time.monotonic()
+        self._notes: list[str] = []
 
     def run(self) -> tuple[Samples, TestbedError | None]:
-        """What was measured, and the error that ended the run early (None: it ended as planned)."""
-        began = time.monotonic()
+        """What was measured, and the error that ended the run early (None: it ended as planned). Raises TooFast."""
         status: Status = "ok"
         error: TestbedError | None = None
         with uninterrupted() as came:
             try:
                 with interruptible():
-                    self._measure(began)
+                    self._measure()
             except Interrupted as interrupt:
                 status, error = "interrupted", interrupt
             except TestbedError as failure:
                 status, error = "failed", self._network.cause(failure)
+            except TooFast:
+                self._stage("taking the network down, to begin again slower")
+                if problems := self._take_down():
+                    raise RunFailed(f"the network did not go down: {problems[0]}", hint="run `testbed clean`") from None
+                for capture in self._directory.pcap.iterdir():
+                    capture.unlink()
+                raise
             except BaseException:
                 self._take_down()
                 raise
@@ -90,7 +129,7 @@ class EmulatedRun:
             links=self._tally.links,
             switches=self._tally.switches,
             evidence=self._evidence(),
-            wall_s=ended - began,
+            wall_s=ended - self._began,
             setup_s=self._setup_s,
             teardown_s=ended - down,
             swaps=tuple(self._faults.swaps) if self._faults else (),
@@ -98,12 +137,12 @@ class EmulatedRun:
         )
         return samples, error
 
-    def _measure(self, began: float) -> None:
-        plan = self._plan
+    def _measure(self) -> None:
+        plan, began = self._plan, time.monotonic()
         self._stage("bringing the network up")
         times = self._network.start()
         self._directory.event("network-up", seconds=times.total_s)
-        conductor = Conductor(self._network.hub, wall_limit_s=plan.spec.limits.wall_ns / _NS, began=began)
+        conductor = Conductor(self._network.hub, wall_limit_s=plan.spec.limits.wall_ns / _NS, began=self._began)
         self._conductor, books = conductor, Books(self._network, conductor)
         self._books = books
         self._stage("starting the workers")
@@ -120,6 +159,7 @@ class EmulatedRun:
             conductor,
             plan.jobs,
             Hooks(
+                warmed_up=self._warmed_up,
                 before_zero=books.open,
                 at_zero=lambda zero_ns: self._at_zero(faults, zero_ns),
                 quiesce=books.quiesce,
@@ -133,6 +173,7 @@ class EmulatedRun:
             stall_limit_s=plan.spec.limits.stall_ns * plan.dilation / _NS,
         )
         self._stage("running")
+        self._warming_since = time.monotonic()
         self._warm_up(faults, time.monotonic_ns())
         self._count(conductor, self._iterations.run())
 
@@ -171,6 +212,30 @@ class EmulatedRun:
         if self._generator is not None:
             self._generator.send({"op": "warm-up", "at_ns": now_ns})
         faults.warm_up(now_ns)
+
+    def _warmed_up(self, evidence: Mapping[str, Sequence[IterationEvidence]]) -> None:
+        """Raises TooFast if most of a job's warm-up iterations would be suspect, and `auto` leaves a choice."""
+        base_rtt_ns = {job.name: job.prediction.base_rtt_ns for job in self._plan.jobs}
+        doubted = any(
+            2 * sum(suspicious(each, base_rtt_ns[job]) for each in iterations) > len(iterations)
+            for job, iterations in evidence.items()
+        )
+        if self._plan.spec.time_dilation != "auto" or not doubted:
+            return
+        if self._last:
+            told = "it was raised as often as it may be"
+        elif self._wall_s_when_slower(max(map(len, evidence.values()))) > self._plan.spec.limits.wall_ns / _NS:
+            told = "limits.wall leaves no time for more"
+        else:
+            raise TooFast
+        self._notes.append(f"warm-up was late at a time dilation of {self._plan.dilation}, and {told}")
+
+    def _wall_s_when_slower(self, warm: int) -> float:
+        """How long all will have taken if it begins again now, by what as many warm-up iterations took."""
+        now = time.monotonic()
+        work = [job.spec.workload for job in self._plan.jobs if job.spec.workload]
+        again = SLOWER * (now - self._warming_since) * max(1 + each.iterations / warm for each in work)
+        return now - self._began + again
 
     def _at_zero(self, faults: FaultTimeline, zero_ns: int) -> None:
         if self._generator is not None:
@@ -242,6 +307,7 @@ class EmulatedRun:
             notes=(
                 *(note for probes in self._probes.values() for note in probes.notes),
                 *(self._conductor.notes if self._conductor else ()),
+                *self._notes,
             ),
         )
 

@@ -5,6 +5,7 @@ run that fails does not keep the others from running; an interrupt does.
 """
 
 import secrets
+import time
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.util import find_spec
@@ -37,10 +38,13 @@ from testbed.results.samples import Samples, Status
 from testbed.results.sweepcsv import write_sweep_csv
 from testbed.run.environment import Environments
 from testbed.run.progress import Progress
+from testbed.spec.model import Spec
 from testbed.spec.reader import Experiment
 from testbed.spec.resolved import resolved_text
 from testbed.spec.sweep import Point
 from testbed.transport import written
+
+_MOST_ATTEMPTS = 4  # at a run, each at twice the dilation of the last
 
 
 class ExperimentProgress(Progress, Protocol):
@@ -193,7 +197,7 @@ def _run_point(
                 directory.write_plan(to_json(plan))
                 directory.write_result(_result(point, plan, samples, run_id))
                 if state is not None:
-                    samples, error = _emulated(plan, directory, state, progress)
+                    plan, samples, error = _emulated(spec, plan, capabilities, directory, state, progress)
                 else:
                     samples, error, simulation = _simulated(plan, directory, run_id, progress, trace=trace)
             except TestbedError as failure:
@@ -215,11 +219,23 @@ def _run_point(
 
 
 def _emulated(
-    plan: Plan, directory: RunDirectory, state: RunState, progress: Progress
-) -> tuple[Samples, TestbedError | None]:
-    from testbed.run.emulated import EmulatedRun  # a simulation needs no Mininet
+    spec: Spec, plan: Plan, capabilities: Capabilities, directory: RunDirectory, state: RunState, progress: Progress
+) -> tuple[Plan, Samples, TestbedError | None]:
+    """The plan that was carried out, with what came of it; slower than `plan` where the machine could not keep up."""
+    from testbed.run.emulated import SLOWER, EmulatedRun, TooFast  # a simulation needs no Mininet
 
-    return EmulatedRun(plan, directory, state, progress).run()
+    began = time.monotonic()
+    for left in reversed(range(_MOST_ATTEMPTS)):
+        try:
+            return plan, *EmulatedRun(plan, directory, state, progress, began=began, last=not left).run()
+        except TooFast:
+            capabilities = capabilities.slowed(SLOWER)
+            slower = make_plan(spec, capabilities)
+            directory.event("dilation-raised", **{"from": plan.dilation, "to": slower.dilation})
+            plan = slower
+            directory.write_plan(to_json(plan))
+            state = RunState.create("run", spec.name, directory.path.absolute(), run_id=state.run_id)
+    raise AssertionError("the last attempt is never too fast")
 
 
 def _simulated(

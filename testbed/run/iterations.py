@@ -8,7 +8,7 @@ under way. A job that has done its iterations is silent until the last of the ot
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean
 
@@ -45,6 +45,7 @@ class Measured:
 class Hooks:
     """What the iterations call on the way."""
 
+    warmed_up: Callable[[Mapping[str, Sequence[IterationEvidence]]], None]  # by job, of its warm-up iterations
     before_zero: Callable[[], None]  # the network is empty, and the measured part comes next
     at_zero: Callable[[int], None]  # the instant (CLOCK_MONOTONIC) of model time zero, before it has come
     quiesce: Callable[[], None]  # waits until nothing of any job is under way
@@ -75,7 +76,8 @@ class Iterations:
 
     def run(self) -> dict[str, Measured]:
         """All of them; raises RunFailed with who waits for what. What was measured until then is in `measured`."""
-        self._conductor.together([job.warm_up() for job in self._jobs])
+        warm = self._conductor.together([job.warm_up() for job in self._jobs])
+        self._hooks.warmed_up({job.plan.name: evidence for job, evidence in zip(self._jobs, warm, strict=True)})
         self._hooks.quiesce()
         for job in self._jobs:
             job.measured.before = job.counters()
@@ -130,10 +132,14 @@ class _Job:
         self._warm: list[dict[int, Message]] = []
         self._zero_ns = 0
 
-    def warm_up(self) -> Procedure[None]:
+    def warm_up(self) -> Procedure[list[IterationEvidence]]:
+        """What is evident of each."""
+        evidence = []
         for index in range(self.warmup):
             yield from self.prepare(index)
             self._warm.append((yield from self._round(index, self._soon())))
+            evidence.append(self._evidence(index - self.warmup, self._warm[-1]))
+        return evidence
 
     def measure(self, zero_ns: int) -> Procedure[None]:
         """The first, which is prepared, is released at the job's start."""
@@ -187,7 +193,7 @@ class _Job:
         self._count()
         return done
 
-    def _keep(self, number: int, done: dict[int, Message]) -> None:
+    def _evidence(self, number: int, done: dict[int, Message]) -> IterationEvidence:
         starts = [message["start_ns"] for message in done.values()]
         ends = [message["end_ns"] for message in done.values()]
         late_ns, where = self._hooks.link_lateness(self.plan.name)
@@ -196,9 +202,11 @@ class _Job:
                 late_ns, where = message["late_p99_ns"], self.plan.called(message["rank"])
         cct_ns = self._model(max(ends) - min(starts))
         late_starts = [message["start_late_ns"] for message in done.values()]  # not computing nor stalls
-        skew_ns = max(late_starts) - min(late_starts)
+        return IterationEvidence(number, cct_ns, late_ns, max(late_starts) - min(late_starts), where)
+
+    def _keep(self, number: int, done: dict[int, Message]) -> None:
+        evidence = self._evidence(number, done)
         self._check_weights(number, done)
-        evidence = IterationEvidence(number, cct_ns, late_ns, skew_ns, where)
         self.measured.evidence.append(evidence)
         valid = not suspicious(evidence, self.plan.prediction.base_rtt_ns)
         self._emit(self._row(number, message, warm=False, valid=valid) for message in done.values())

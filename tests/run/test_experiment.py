@@ -2,6 +2,7 @@
 
 import csv
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,9 @@ class Silent:
         self.points.append((number, of, point))
 
 
+TOO_FAST: Any = object()
+
+
 def ends(error: TestbedError | None = None, **changes: Any) -> Ending:
     if error is not None:
         changes |= {"status": "interrupted" if isinstance(error, Interrupted) else "failed", "failure": error.message}
@@ -57,7 +61,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Runs are registered here, so that the tests need no root."""
     root, create = tmp_path / "registry", RunState.create
     monkeypatch.setattr(experiment, "describe_environment", lambda _variables: {})  # some programs are asked: slow
-    monkeypatch.setattr(RunState, "create", lambda kind, name, out: create(kind, name, out, root=root))
+    monkeypatch.setattr(RunState, "create", lambda *what, **id: create(*what, **id, root=root))
     return root
 
 
@@ -71,15 +75,31 @@ def go(
         plans: list[Plan] = []
 
         class FakeRun:
-            def __init__(self, plan: Plan, directory: RunDirectory, state: RunState, progress: Silent) -> None:
+            def __init__(
+                self,
+                plan: Plan,
+                directory: RunDirectory,
+                state: RunState,
+                progress: Silent,
+                *,
+                began: float,
+                last: bool,
+            ) -> None:
+                assert began <= time.monotonic()
                 assert [each.run_id for each in runs(registry)] == [state.run_id]
+                self.state, self.last = state, last
                 first = json.loads((directory.path / "result.json").read_text())
                 assert (first["status"], first["run_id"]) == ("failed", state.run_id), "if it were killed now"
                 plans.append(plan)
                 progress.stage("running")
 
             def run(self) -> Ending:
-                return endings[min(len(plans), len(endings)) - 1]
+                ending = endings[min(len(plans), len(endings)) - 1]
+                if ending is not TOO_FAST:
+                    return ending
+                assert not self.last, "which makes do"
+                self.state.remove()
+                raise emulated.TooFast
 
         monkeypatch.setattr(emulated, "EmulatedRun", FakeRun)
         path, progress = tmp_path / "spec.yaml", Silent()
@@ -91,6 +111,24 @@ def go(
         return outcome, plans, progress
 
     return go_on
+
+
+def test_a_run_that_is_too_fast_begins_again_at_twice_the_dilation(go: Any, tmp_path: Path) -> None:
+    outcome, plans, _ = go(SPEC, TOO_FAST, TOO_FAST, ends())
+    first, second, third = (plan.dilation for plan in plans)
+    assert second == pytest.approx(2 * first, abs=1), "whole numbers that were rounded up"
+    assert third == pytest.approx(4 * first, abs=3)
+    assert [result.time_dilation for result in outcome.results] == [third]
+    assert json.loads((tmp_path / "out" / "plan.json").read_text())["dilation"] == third
+    events = [json.loads(line) for line in (tmp_path / "out" / "events.jsonl").read_text().splitlines()]
+    raised = [{"from": first, "to": second}, {"from": second, "to": third}]
+    assert events == [{"kind": "dilation-raised", **each} for each in raised]
+
+
+def test_the_last_attempt_makes_do(go: Any) -> None:
+    outcome, plans, _ = go(SPEC, TOO_FAST, TOO_FAST, TOO_FAST, ends())
+    assert len(plans) == 4
+    assert outcome.exit_status == 0
 
 
 def expecting(metric: str, bound: str) -> str:
@@ -232,7 +270,7 @@ def test_a_defect_leaves_a_result_and_no_registration(
     registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken:
-        def __init__(self, *_: object) -> None: ...
+        def __init__(self, *_: object, **__: object) -> None: ...
 
         def run(self) -> Ending:
             raise ZeroDivisionError

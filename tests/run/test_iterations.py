@@ -46,6 +46,7 @@ class Course:
         lateness: Callable[[str], tuple[int | None, str]] = lambda _: (None, "")  # noqa: E731
         made = Hooks(
             **{
+                "warmed_up": lambda evidence: self.note("warmed_up", evidence),
                 "before_zero": lambda: self.note("before_zero"),
                 "at_zero": lambda zero_ns: self.note("at_zero", zero_ns),
                 "quiesce": lambda: self.note("quiesce"),
@@ -148,7 +149,7 @@ def test_rows_are_in_model_time_from_the_first_measured_release_on(tmp_path: Pat
 def test_counts_begin_on_an_empty_network_after_the_warm_up_and_end_on_one(tmp_path: Path) -> None:
     course, measured = run(tmp_path, 2, iterations=2, warmup=1)
     names = course.names()
-    assert names[:4] == ["progress", "quiesce", "before_zero", "at_zero"]
+    assert names[:5] == ["progress", "warmed_up", "quiesce", "before_zero", "at_zero"]
     assert names[-1] == "quiesce"
     assert [value for name, value in course.called if name == "at_zero"] == [course.iterations.zero_ns]
     assert [value for name, value in course.called if name == "progress"] == [(1, 3), (2, 3), (3, 3)]
@@ -229,7 +230,7 @@ def test_rows_of_a_command_are_those_it_printed_or_its_whole_time(tmp_path: Path
         (2, 1, 20, 25),
     ]
     assert all((row.warmup, row.valid, row.received_bytes) == (False, True, 0) for row in measured.rows)
-    assert course.names()[:3] == ["quiesce", "before_zero", "at_zero"]
+    assert course.names()[:4] == ["warmed_up", "quiesce", "before_zero", "at_zero"]
     assert [value for name, value in course.called if name == "progress"] == [(1, 1)]
 
 

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#define LAST_QUEUES 2 /* source: public htsim's queue of an NDP switch, whose headers have twice the packets' room */
+
 void buffer_destroy(struct buffer *buffer)
 {
     for (size_t i = 0; i < BUFFER_PORTS; i++)
@@ -24,8 +26,12 @@ static bool shares(const struct buffer *buffer, const struct egress *egress, con
 {
     const struct buffer_options *of = &buffer->options;
     const struct link *link = egress->link;
-    if (!of->dynamic)
-        return link->queued_bytes + packet->length <= link->parameters.queue_bytes;
+    if (!of->dynamic) {
+        uint64_t last = of->trim_bytes ? egress->queues[PACKET_PRIORITIES - 1].bytes : 0, room = link->parameters.queue_bytes;
+        if (of->trim_bytes && packet->priority == PACKET_PRIORITIES - 1)
+            return last + packet->length <= LAST_QUEUES * room;
+        return link->queued_bytes - last + packet->length <= room;
+    }
     if (buffer->used_bytes + packet->length > of->shared_bytes)
         return false;
     uint64_t queued = egress->queues[packet->priority].bytes + packet->length;

@@ -1,10 +1,11 @@
 /* The packet memory of one switch: what may wait in it, and for what of it the senders are asked to pause.
  *
  * A queue may hold alpha x (shared - used) bytes (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998); or,
- * where nothing is shared, what its link's `queue_bytes` leave. A packet of a priority under flow control that this refuses
- * goes into the headroom of the port it came in by, which is freed first, whichever packet of that port and priority leaves.
- * The port's other end is asked to pause a priority when the bytes that came from it and wait reach `xoff_bytes`, or if any of
- * them are in the headroom; and to go on when they are down to `xon_bytes` and none is.
+ * where nothing is shared, what its link's `queue_bytes` leave; the last queue of a switch that cuts packets has twice those
+ * for itself. A packet of a priority under flow control that this refuses goes into the headroom of the port it came in by,
+ * which is freed first, whichever packet of that port and priority leaves. The port's other end is asked to pause a priority
+ * when the bytes that came from it and wait reach `xoff_bytes`, or if any of them are in the headroom; and to go on when they
+ * are down to `xon_bytes` and none is.
  */
 #ifndef NETCORE_BUFFER_H
 #define NETCORE_BUFFER_H

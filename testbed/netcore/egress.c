@@ -179,16 +179,18 @@ static bool admit(struct egress *egress, struct packet *packet, int64_t now_ns)
     return link->parameters.never_drops || link->queued_bytes + packet->length <= link->parameters.queue_bytes;
 }
 
-/* Make of a packet that there is no room for the one that it is cut to; false: it is not to be cut. */
+/* Have a packet that there is no room for go into the last queue, cut if it is longer than what is cut; false: it may not. */
 static bool trim(const struct egress *egress, struct packet *packet)
 {
     uint32_t bytes = egress->buffer ? egress->buffer->options.trim_bytes : 0;
     const struct frame_layout *layout = packet_layout(packet);
-    if (!bytes || packet->length <= bytes || layout->protocol != PROTOCOL_UDP || bytes < layout->payload)
+    if (!bytes || layout->protocol != PROTOCOL_UDP || bytes < layout->payload)
         return false;
-    packet->length = bytes;
     packet->priority = PACKET_PRIORITIES - 1;
-    packet->flags |= PACKET_TRIMMED | PACKET_SHORT;
+    if (packet->length > bytes) {
+        packet->length = bytes;
+        packet->flags |= PACKET_TRIMMED | PACKET_SHORT;
+    }
     return true;
 }
 
@@ -200,12 +202,14 @@ void egress_send(struct egress *egress, struct packet *packet, int64_t now_ns)
     packet->flags &= (uint16_t)~(PACKET_CONGESTED | PACKET_TRIMMED); /* of another queue */
     bool free = free_for(egress, packet->priority, now_ns);
     if (!free && !admit(egress, packet, now_ns)) {
-        free = trim(egress, packet) && free_for(egress, packet->priority, now_ns);
-        if (!free && !(packet->flags & PACKET_TRIMMED && admit(egress, packet, now_ns))) {
+        bool last = trim(egress, packet);
+        free = last && free_for(egress, packet->priority, now_ns);
+        if (!free && !(last && admit(egress, packet, now_ns))) {
             link_drop_queued(link, packet);
             return;
         }
-        LINK_COUNT(link, packet->flags, trimmed, 1);
+        if (packet->flags & PACKET_TRIMMED)
+            LINK_COUNT(link, packet->flags, trimmed, 1);
     }
     struct egress_queue *queue = &egress->queues[packet->priority];
     uint64_t queued_bytes = free ? 0 : queue->bytes;

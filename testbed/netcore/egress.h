@@ -5,7 +5,7 @@
  * waits is bounded by the switch's buffer, or without one by the link's `queue_bytes` for all priorities, and the link's ECN
  * looks at the bytes of the packet's own queue when it comes. A packet for which the link is free does not wait, and needs no
  * room. One that there is no room for may be cut and put into the last queue, PACKET_PRIORITIES - 1, as an NDP switch does
- * (Handley et al., SIGCOMM 2017).
+ * (Handley et al., SIGCOMM 2017), and one that is no longer than that as it is.
  *
  * A priority may be paused: it is not served until it is resumed or the time is over. Pause frames to the other end go first.
  */

@@ -15,6 +15,7 @@ from testbed.wire.ethernet import ETHERNET_BYTES, UDP_MOST_BYTES, WIRE_BYTES
 
 UDP_MOST_SEGMENTS = 64  # Linux UDP_MAX_SEGMENTS (128 since 6.9)
 _BURST_SHARE_OF_ECN = 4  # a burst arrives at once: at most a quarter of where marking begins
+_LAST_QUEUES = 2  # as in netcore/buffer.c
 
 
 def network_of(
@@ -80,7 +81,10 @@ def _burst_packets(graph: Graph, mtu_bytes: int) -> int:
 def _queueing_ns(graph: Graph, switching: Switching) -> int:
     """How long the queue of a switch's port that takes longest to drain, when full, takes."""
     links = [link for link in graph.links if graph.nodes[link.source].kind == "switch"]
-    return max(longest_queue_bytes(link, switching) * BITS_NS // link.parameters.rate_bps for link in links)
+    return max(
+        (longest_queue_bytes(link, switching) + _headers_bytes(link, switching)) * BITS_NS // link.parameters.rate_bps
+        for link in links
+    )
 
 
 def longest_queue_bytes(link: Link, switching: Switching) -> int:
@@ -91,3 +95,10 @@ def longest_queue_bytes(link: Link, switching: Switching) -> int:
     if switch is None or switch.buffer is None:
         return link.parameters.queue_bytes
     return int(switch.buffer.shared_bytes * switch.buffer.alpha / (1 + switch.buffer.alpha))
+
+
+def _headers_bytes(link: Link, switching: Switching) -> int:
+    """What may wait besides, and goes first, where switches cut packets; of a shared buffer it is little more."""
+    switch = switching.native.get(link.source)
+    cuts = switch is not None and switch.trim_bytes and switch.buffer is None
+    return _LAST_QUEUES * link.parameters.queue_bytes if cuts else 0

@@ -440,7 +440,7 @@ static void test_what_would_be_dropped_is_cut_and_goes_first(void)
 {
     for (int program = 0; program < 2; program++) {
         struct link_parameters parameters = gigabit;
-        parameters.queue_bytes = 2 * FRAME + 3 * 64;
+        parameters.queue_bytes = 2 * FRAME;
         struct star *star = star_new(parameters, (struct buffer_options){.trim_bytes = 64});
         struct owner owner = {0};
         struct host *host = &star->hosts[0];
@@ -448,18 +448,40 @@ static void test_what_would_be_dropped_is_cut_and_goes_first(void)
             host->port.leave = keep_frame;
             host->port.owner = &owner;
         }
-        for (uint32_t i = 0; i < 10; i++) /* one in service, two wait, three of 64 B; the rest finds no room */
+        for (uint32_t i = 0; i < 68; i++) /* one in service, two wait, 61 of 64 B in twice their room; the rest finds none */
             send_down(star, HOSTS, 0, 0, FRAME, i, 0);
-        CHECK(host->down.counts[LINK_NO_JOB].trimmed == 3 && host->down.counts[LINK_ALL].dropped_queue == 4);
+        CHECK(host->down.counts[LINK_NO_JOB].trimmed == 61 && host->down.counts[LINK_ALL].dropped_queue == 4);
         run_until(star, INT64_MAX);
-        static const uint32_t order[] = {0, 3, 4, 5, 1, 2};
-        CHECK(host->count == 6);
-        for (size_t i = 0; i < 6; i++)
-            CHECK(host->seen[i].number == order[i] && host->seen[i].length == (order[i] > 2 ? 64 : FRAME));
+        CHECK(host->count == 64);
+        for (size_t i = 0; i < 64; i++) {
+            bool cut = i > 0 && i < 62;
+            uint32_t number = cut ? (uint32_t)i + 2 : i ? (uint32_t)i - 61 : 0;
+            CHECK(host->seen[i].number == number && host->seen[i].length == (cut ? 64 : FRAME));
+        }
         CHECK(host->seen[1].at_ns == FRAME_NS + 88 * 8 + DELAY_NS);
         check_empty(star);
         star_free(star);
     }
+}
+
+static void test_what_is_short_already_is_not_dropped_for_a_full_queue(void)
+{
+    struct link_parameters parameters = gigabit;
+    parameters.queue_bytes = FRAME;
+    struct star *star = star_new(parameters, (struct buffer_options){.trim_bytes = 64});
+    struct host *host = &star->hosts[0];
+    for (uint32_t i = 0; i < 2; i++)
+        send_down(star, HOSTS, 0, 0, FRAME, i, 0);
+    for (uint32_t i = 2; i < 4; i++)
+        send_down(star, HOSTS, 0, 0, 60, i, 0);
+    CHECK(host->down.counts[LINK_NO_JOB].trimmed == 0 && host->down.counts[LINK_ALL].dropped_queue == 0);
+    run_until(star, INT64_MAX);
+    static const uint32_t order[] = {0, 2, 3, 1};
+    CHECK(host->count == 4);
+    for (size_t i = 0; i < 4; i++)
+        CHECK(host->seen[i].number == order[i] && host->seen[i].length == (i % 3 ? 60 : FRAME));
+    check_empty(star);
+    star_free(star);
 }
 
 static void test_a_cut_packet_has_the_lengths_and_checksums_of_what_is_left(void)
@@ -788,6 +810,7 @@ static const struct test tests[] = {
     TEST(without_a_shared_buffer_the_link_bounds_the_port),
     TEST(marks_look_at_the_bytes_of_the_packet_s_own_queue),
     TEST(what_would_be_dropped_is_cut_and_goes_first),
+    TEST(what_is_short_already_is_not_dropped_for_a_full_queue),
     TEST(a_cut_packet_has_the_lengths_and_checksums_of_what_is_left),
     TEST(pause_frames_are_those_of_the_standard),
     TEST(xoff_and_xon_stop_and_start_the_sender_in_time),

@@ -18,6 +18,7 @@ from testbed.transport.endpoint import Endpoint, Path, Peer
 from testbed.transport.falcon import FALCON
 from testbed.transport.framing import Framing
 from testbed.transport.kind import Make, Transport
+from testbed.transport.ndp import NDP
 from testbed.transport.optinic import OPTINIC
 from testbed.transport.parameters import ParameterError
 from testbed.transport.roce import ROCE, queue_pairs
@@ -28,7 +29,8 @@ from testbed.transport.ubt import UBT
 from testbed.wire.protocols import OPTICAL, SLOTS
 
 TRANSPORTS: Mapping[str, Transport] = {
-    transport.name: transport for transport in (ROCE, IRN, SRNIC, FALCON, TCP, UBT, OPTINIC, DLCP, DBLP, AGGREGATION)
+    transport.name: transport
+    for transport in (ROCE, IRN, SRNIC, FALCON, NDP, TCP, UBT, OPTINIC, DLCP, DBLP, AGGREGATION)
 }
 
 

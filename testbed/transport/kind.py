@@ -25,8 +25,8 @@ class Transport:
     written again while packets fly. lossy: what is received may be partial; then `nmse` and `missing_bytes` tell of it,
     and values count neither as wrong nor do they end a run, though ranks come to differ. fill: what missing bytes of a
     message that is copied leave in a rank's buffer, zeros or what was there; one that is added adds zeros there. An
-    element of which a byte is missing is missing. framing: how packets of `make` or `model` lie in UDP. steady: it
-    sends at a rate of its own, which no congestion control changes. congestion: its control where the spec names none.
+    element of which a byte is missing is missing. framing: how packets of `make` or `model` lie in UDP. clock: what it
+    does in place of a congestion control, in words; empty: it takes one. congestion: which, where the spec names none.
     """
 
     name: str
@@ -39,12 +39,12 @@ class Transport:
     lossy: bool = False
     fill: Fill = "zero"
     framing: Framing = ROCE
-    steady: bool = False
+    clock: str = ""
     congestion: str = "none"
 
     @property
     def own_control(self) -> str:
         """What it has in place of a congestion control of the spec; empty if it takes one."""
         if self.make:
-            return "sends at a rate of its own" if self.steady else ""
+            return self.clock
         return "is clocked by its slots" if self.reduce else "has the kernel's congestion control"

@@ -7,7 +7,7 @@ memory, which are the work queue's elements (address, length, tag, and of OptiNI
 receives; and what only we want to know (counters, and OptiNIC's map of what came, where a NIC has zeros in memory).
 Widths: numbers of packets and queue pairs 24 bits, bytes, instants and rates 32, `wqe_seq` 32, index of a work queue's
 element or of an address 16, a fraction 16, retries 3 (IBTA), small counts 8, a flag 1. DCQCN is each one's congestion
-control, but of the Falcon-like transport, which has Swift for each path.
+control, but of the Falcon-like transport, which has Swift for each path, and of NDP, which has none.
 
 The paper says 52 B for OptiNIC (20 and 32 of DCQCN) and 407 B for RoCE (a reading note of arXiv 2512.22743). What is in
 its 407 B is not known to us: a RoCE NIC holds much that ours has no use for (atomics, READ, shared queues, protection),
@@ -169,11 +169,36 @@ def _falcon(values: Values) -> State:
     )
 
 
+def _ndp(values: Values) -> State:
+    """Of its share of the host's pull queue, the turn that it has there."""
+    window, first = whole(values, "window"), whole(values, "first_window")
+    sender, receiver = "ndp.sender.NdpSender", "ndp.receiver.NdpReceiver"
+    return (
+        *_WHO,
+        *_OUTBOX,
+        Field(sender, "_flying", _PACKET + _INSTANT, first),
+        Field(sender, "_flying _lost", 1, 2 * window),
+        Field(sender, "_pulled _credit _unasked", _INDEX, 3),
+        Field(sender, "_heard_ns _turn_ns _expired_ns _held_ns", _INSTANT, 4),
+        Field(sender, "_timeouts _held", _RETRIES, 2),
+        Field("ndp.spraying.Spray", "_left", _INDEX),  # where in an order that can be worked out
+        *_INBOX,
+        Field("selective.inbox.Inbox", "ahead", 1, window),
+        Field(receiver, "_pulled _target _worth", _INDEX, 3),
+        Field(receiver, "waits _untold_ns", _FLAG, 2),
+        Field(receiver, "_refused", _COUNT),
+        Field(receiver, "_not_ready_ns", _INSTANT),
+        Field(receiver, "_owed", _PACKET + _FLAG),  # one at a time
+        Field("ndp.pulls.PullQueue", "_turns", _INDEX),
+    )
+
+
 STATES: Mapping[str, Callable[[Values], State]] = {
     "roce": _roce,
     "irn": _irn,
     "srnic": _srnic,
     "falcon": _falcon,
+    "ndp": _ndp,
     "optinic": _optinic,
 }
 

@@ -20,7 +20,7 @@ DBLP = Transport(
     early=True,  # STOP comes while packets fly
     lossy=True,
     framing=FRAMING,
-    steady=True,
+    clock="sends at a rate of its own",
 )
 
 __all__ = ["DBLP"]

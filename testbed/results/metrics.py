@@ -2,16 +2,13 @@
 
 Where a metric has an interval from. Over repeats if there are several: Student's t on the values, or on the logarithms
 of ratios of runs paired by repeat. Within one run, metrics of time come from iterations: the run's own `ci95`, or, for
-a ratio of two runs, a bootstrap over the iterations both have, drawn in pairs. Everything else of one run (a count,
-the status) is exact: it is its own interval.
+a ratio of two runs, the iterations both have, in pairs (Student's t for means, a bootstrap for percentiles). Everything
+else of one run (a count, the status) is exact: it is its own interval.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from testbed.errors import UsageError
 from testbed.results import statistics
@@ -20,7 +17,6 @@ from testbed.results.reading import RunRecord
 from testbed.results.statistics import Interval, Ratio
 from testbed.suggest import closest
 
-_Samples = npt.NDArray[np.float64]
 OPEN = "counters"  # whose names are the transport's own: one that a result has not got has no value there
 
 
@@ -36,44 +32,28 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class TimeMetric:
-    """A metric made of the iterations of one run: which time, and the statistic over iterations (last axis)."""
+    """A metric made of the iterations of one run: which time, and the percentile of it that it is, or the mean."""
 
     time: str  # a field of `Timing`
-    statistic: Callable[[_Samples], _Samples]
-    percent: int | None = None  # of a percentile
-    inverse: bool = False  # a bandwidth: the larger, the shorter the time
+    percent: int | None = None
+    inverse: bool = False  # a bandwidth: the larger, the shorter the mean time
 
     @property
     def fewest(self) -> int:
         return 2 if self.percent is None else statistics.fewest_samples(self.percent)
 
 
-def _percentile(percent: int) -> Callable[[_Samples], _Samples]:
-    def statistic(samples: _Samples) -> _Samples:
-        return np.sort(samples, axis=-1)[..., -(-percent * samples.shape[-1] // 100) - 1]
-
-    return statistic
-
-
-def _mean(samples: _Samples) -> _Samples:
-    return np.asarray(samples.mean(axis=-1))
-
-
-def _inverse_mean(samples: _Samples) -> _Samples:
-    return 1 / _mean(samples)
-
-
 TIME_METRICS: Mapping[str, TimeMetric] = {
-    "cct_ns.mean": TimeMetric("cct_ns", _mean),
-    "cct_ns.p50": TimeMetric("cct_ns", _percentile(50), 50),
-    "cct_ns.p95": TimeMetric("cct_ns", _percentile(95), 95),
-    "cct_ns.p99": TimeMetric("cct_ns", _percentile(99), 99),
-    "exposed_ns.p50": TimeMetric("exposed_ns", _percentile(50), 50),
-    "bound_ratio": TimeMetric("cct_ns", _mean),
-    "algbw_bps": TimeMetric("cct_ns", _inverse_mean, inverse=True),
-    "busbw_bps.ring": TimeMetric("cct_ns", _inverse_mean, inverse=True),
-    "busbw_bps.in_network": TimeMetric("cct_ns", _inverse_mean, inverse=True),
-    "nmse": TimeMetric("nmse", _mean),
+    "cct_ns.mean": TimeMetric("cct_ns"),
+    "cct_ns.p50": TimeMetric("cct_ns", 50),
+    "cct_ns.p95": TimeMetric("cct_ns", 95),
+    "cct_ns.p99": TimeMetric("cct_ns", 99),
+    "exposed_ns.p50": TimeMetric("exposed_ns", 50),
+    "bound_ratio": TimeMetric("cct_ns"),
+    "algbw_bps": TimeMetric("cct_ns", inverse=True),
+    "busbw_bps.ring": TimeMetric("cct_ns", inverse=True),
+    "busbw_bps.in_network": TimeMetric("cct_ns", inverse=True),
+    "nmse": TimeMetric("nmse"),
 }
 
 
@@ -178,7 +158,7 @@ def ratio(pairs: Sequence[tuple[RunRecord, RunRecord]], metric: str) -> Estimate
         return Estimate(over.value, (over.value, over.value), "exact")
     of, to, what = known[0][0], known[0][1], TIME_METRICS[metric]
     within = _ratio_within(of, to, metric)
-    if within is None or within.interval is None or within.pairs < what.fewest:
+    if within is None or within.interval is None:
         lack = f"the ratio of {metric} needs {what.fewest} iterations or 2 repeats for an interval"
         return Estimate(over.value, None, "one run each", lack)
     # The iterations give the relative spread; the value is that of the results (another size scales a bandwidth).
@@ -191,9 +171,10 @@ def _ratio_within(of: RunRecord, to: RunRecord, metric: str) -> Ratio | None:
     left = {t.iteration: float(getattr(t, what.time)) for t in of.timings}
     right = {t.iteration: float(getattr(t, what.time)) for t in to.timings}
     both = [i for i in left if i in right]
-    return statistics.ratio_over_iterations(
-        [left[i] for i in both], [right[i] for i in both], what.statistic, seed=of.result.seed
-    )
+    a, b = [left[i] for i in both], [right[i] for i in both]
+    if what.percent is not None:
+        return statistics.ratio_of_percentiles(a, b, what.percent, seed=of.result.seed)
+    return statistics.ratio_of_means(*((b, a) if what.inverse else (a, b)))
 
 
 def _times(record: RunRecord, metric: str) -> list[float]:

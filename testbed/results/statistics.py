@@ -5,25 +5,27 @@ are too few for is None, never a guess.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 TAIL = 0.025
 BOOTSTRAP_DRAWS = 4000
 
 Interval = tuple[float, float]
 Number = TypeVar("Number", int, float)
-Statistic = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 
 
 def nearest_rank(ordered: Sequence[Number], percent: int) -> Number:
     """The smallest sample such that at least `percent` % of all are no larger; `ordered` ascends and is not empty."""
-    return ordered[-(-percent * len(ordered) // 100) - 1]
+    return ordered[_rank(len(ordered), percent) - 1]
+
+
+def _rank(count: int, percent: int) -> int:
+    return -(-percent * count // 100)
 
 
 def mean(samples: Sequence[float]) -> float:
@@ -53,13 +55,17 @@ def percentile_interval(ordered: Sequence[Number], percent: int) -> tuple[Number
 
     None below `fewest_samples(percent)`: 6 for the median, 72 for p95, 368 for p99.
     """
-    n = len(ordered)
-    if n < fewest_samples(percent):
+    if len(ordered) < fewest_samples(percent):
         return None
-    cdf = _binomial_cdf(n, percent / 100)
-    lower = next(k for k, p in enumerate(cdf) if p > TAIL)
-    upper = next(k for k, p in enumerate(cdf) if p >= 1 - TAIL) + 1
+    lower, upper = _ranks(len(ordered), percent)
     return ordered[lower - 1], ordered[upper - 1]
+
+
+def _ranks(count: int, percent: int) -> tuple[int, int]:
+    """Of the order statistics, counted from 1, between which the percentile is."""
+    cdf = _binomial_cdf(count, percent / 100)
+    lower = next(k for k, p in enumerate(cdf) if p > TAIL)
+    return lower, next(k for k, p in enumerate(cdf) if p >= 1 - TAIL) + 1
 
 
 def fewest_samples(percent: int) -> int:
@@ -125,20 +131,51 @@ def ratio_over_repeats(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
     return Ratio(math.exp(mean(logs)), bounds, len(logs))
 
 
-def ratio_over_iterations(a: Sequence[float], b: Sequence[float], statistic: Statistic, *, seed: int) -> Ratio | None:
-    """statistic(a) / statistic(b) of two runs with a bootstrap percentile interval.
+def ratio_of_means(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
+    """mean(a) / mean(b) of two runs, where a[i] and b[i] are the same iteration: the same draws befall them.
 
-    a[i] and b[i] are the same iteration of both runs: the same draws befall them, so iterations are drawn in pairs.
-    `statistic` maps samples along the last axis to one value. None for fewer than two pairs or a statistic of 0.
+    The logarithm of the ratio is taken as linear in the two means, so its t interval is that of the mean of
+    a[i] / mean(a) - b[i] / mean(b) (the delta method, for paired samples). None for fewer than two pairs or a mean
+    that is not positive.
     """
-    if len(a) < 2:
+    if len(a) < 2 or (top := mean(a)) <= 0 or (bottom := mean(b)) <= 0:
+        return None
+    value, around = top / bottom, mean_interval([x / top - y / bottom for x, y in zip(a, b, strict=True)])
+    assert around is not None
+    return Ratio(value, (value * math.exp(around[0]), value * math.exp(around[1])), len(a))
+
+
+def ratio_of_percentiles(a: Sequence[float], b: Sequence[float], percent: int, *, seed: int) -> Ratio | None:
+    """The percentile of a over that of b of two runs, of whose same iterations are a[i] and b[i].
+
+    The interval is a bootstrap's, of iterations drawn in pairs, with such tails that where one of the two does not vary
+    it is no narrower than `percentile_interval` of the other: the usual 2.5 % leave out extremes that a small sample
+    needs (our reading; the tests count how often it covers). None below `fewest_samples`, or where a percentile of b
+    is 0.
+    """
+    count, rank = len(a), _rank(len(a), percent)
+    if count < fewest_samples(percent):
         return None
     left, right = np.asarray(a, float), np.asarray(b, float)
-    if not statistic(right) > 0:
+    drawn = np.random.default_rng(seed).integers(0, count, (BOOTSTRAP_DRAWS, count))
+    tops, bottoms = (np.partition(samples[drawn], rank - 1, axis=1)[:, rank - 1] for samples in (left, right))
+    bottom = np.sort(right)[rank - 1]
+    if not (bottom and bottoms.all()):
         return None
-    drawn = np.random.default_rng(seed).integers(0, len(left), (BOOTSTRAP_DRAWS, len(left)))
-    bottoms = statistic(right[drawn])
-    if not bottoms.all():
-        return None
-    low, high = np.quantile(statistic(left[drawn]) / bottoms, (TAIL, 1 - TAIL))
-    return Ratio(float(statistic(left) / statistic(right)), (float(low), float(high)), len(left))
+    tail = _bootstrap_tail(count, percent)
+    low, high = np.quantile(tops / bottoms, (tail, 1 - tail))
+    return Ratio(float(np.sort(left)[rank - 1] / bottom), (float(low), float(high)), count)
+
+
+def _bootstrap_tail(count: int, percent: int) -> float:
+    """How much a bootstrap leaves out at each side so that it gives `percentile_interval`; the lesser of both sides.
+
+    Of `count` samples drawn again the percentile is at most the k-th if as many as its rank are.
+    """
+    lower, upper = _ranks(count, percent)
+    rank = _rank(count, percent)
+
+    def at_most(k: int) -> float:
+        return float(k == count) if k in (0, count) else 1 - _binomial_cdf(count, k / count)[rank - 1]
+
+    return min(at_most(lower - 1) + at_most(lower), 2 - at_most(upper - 1) - at_most(upper)) / 2

@@ -85,31 +85,72 @@ def test_ratio_without_an_interval() -> None:
     assert statistics.ratio_over_repeats([], []) is None
 
 
-def _mean(samples: np.ndarray) -> np.ndarray:
-    return samples.mean(axis=-1)
-
-
-def test_ratio_over_iterations_is_exact_where_iterations_go_together() -> None:
-    b = [10.0, 20.0, 40.0, 15.0]
-    ratio = statistics.ratio_over_iterations([2 * x for x in b], b, _mean, seed=1)
+def test_a_ratio_of_means_by_hand() -> None:
+    # a / 2 - b / 4 of (1, 2, 3) and (4, 4, 4): -1/2, 0, 1/2; standard deviation 1/2, half width 4.302653 / (2 sqrt 3)
+    ratio = statistics.ratio_of_means([1, 2, 3], [4, 4, 4])
+    half = 4.302653 / (2 * math.sqrt(3))
     assert ratio is not None
-    assert ratio.value == pytest.approx(2)
-    assert ratio.interval == pytest.approx((2, 2))
+    assert ratio.value == pytest.approx(0.5)
+    assert ratio.interval == pytest.approx((0.5 * math.exp(-half), 0.5 * math.exp(half)), rel=1e-5)
+    assert ratio.pairs == 3
 
 
-def test_ratio_over_iterations_is_reproducible_and_covers() -> None:
-    rng = np.random.default_rng(7)
-    hits = 0
-    for _ in range(200):
-        a, b = rng.normal(120, 10, 40), rng.normal(100, 10, 40)
-        ratio = statistics.ratio_over_iterations(list(a), list(b), _mean, seed=3)
-        assert ratio == statistics.ratio_over_iterations(list(a), list(b), _mean, seed=3)
+@pytest.mark.parametrize("count", [3, 5, 10, 40])
+def test_a_ratio_of_means_covers_what_it_promises_of_few_and_many(count: int) -> None:
+    rng, hits = np.random.default_rng(7), 0
+    for _ in range(1000):
+        ours, common = rng.normal(0, 10, (2, count)), rng.normal(0, 10, count)  # the same draws befall both
+        ratio = statistics.ratio_of_means(list(120 + 1.2 * common + ours[0]), list(100 + common + ours[1]))
         assert ratio is not None
         assert ratio.interval is not None
         hits += ratio.interval[0] <= 1.2 <= ratio.interval[1]
-    assert 0.89 <= hits / 200 <= 0.99
+    assert 0.93 <= hits / 1000 <= 0.97
 
 
-def test_ratio_over_iterations_needs_two_and_no_zero() -> None:
-    assert statistics.ratio_over_iterations([1.0], [1.0], _mean, seed=1) is None
-    assert statistics.ratio_over_iterations([1.0, 2.0], [0.0, 0.0], _mean, seed=1) is None
+@pytest.mark.parametrize(("percent", "count"), [(50, 6), (50, 20), (50, 101), (95, 72), (95, 200), (99, 368)])
+def test_a_ratio_to_what_does_not_vary_has_no_less_than_the_percentile_s_interval(percent: int, count: int) -> None:
+    samples = [float(x) for x in range(1000, 1000 + count)]
+    ratio = statistics.ratio_of_percentiles(samples, [10.0] * count, percent, seed=1)
+    interval = statistics.percentile_interval(samples, percent)
+    assert ratio is not None
+    assert interval is not None
+    assert ratio.value == statistics.nearest_rank(samples, percent) / 10
+    assert ratio.interval is not None
+    wider = interval[0] / 10 - ratio.interval[0], ratio.interval[1] - interval[1] / 10  # a tenth is one rank
+    assert min(wider) >= 0
+    assert max(wider) <= (0.1 if percent == 50 else 1.0)
+
+
+@pytest.mark.parametrize(("percent", "count", "runs"), [(50, 6, 300), (50, 20, 300), (95, 72, 150)])
+def test_a_ratio_of_percentiles_covers_what_it_promises_of_few_and_many(percent: int, count: int, runs: int) -> None:
+    rng, hits = np.random.default_rng(7), 0
+    for _ in range(runs):
+        a, b = rng.exponential(12, count), rng.exponential(10, count)
+        ratio = statistics.ratio_of_percentiles(list(a), list(b), percent, seed=3)
+        assert ratio is not None
+        assert ratio.interval is not None
+        hits += ratio.interval[0] <= 1.2 <= ratio.interval[1]
+    assert hits / runs >= 0.93
+
+
+def test_ratios_over_iterations_are_exact_where_iterations_go_together() -> None:
+    b = [10.0, 20.0, 40.0, 15.0, 12.0, 11.0]
+    a = [2 * x for x in b]
+    for ratio in (statistics.ratio_of_means(a, b), statistics.ratio_of_percentiles(a, b, 50, seed=1)):
+        assert ratio is not None
+        assert ratio.value == pytest.approx(2)
+        assert ratio.interval == pytest.approx((2, 2))
+
+
+def test_a_ratio_of_percentiles_is_reproducible() -> None:
+    a, b = np.random.default_rng(7).normal(100, 10, (2, 40)).tolist()
+    first, again = (statistics.ratio_of_percentiles(a, b, 50, seed=3) for _ in range(2))
+    assert first is not None
+    assert first == again
+
+
+def test_ratios_over_iterations_need_enough_of_them_and_no_zero() -> None:
+    assert statistics.ratio_of_means([1.0], [1.0]) is None
+    assert statistics.ratio_of_means([1.0, 2.0], [0.0, 0.0]) is None
+    assert statistics.ratio_of_percentiles([1.0] * 5, [1.0] * 5, 50, seed=1) is None
+    assert statistics.ratio_of_percentiles([1.0] * 6, [0.0] * 6, 50, seed=1) is None

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -47,6 +48,40 @@ def test_report_replaces_reports_and_nothing_else(
         assert execute(["report", two_runs[0]]) == 0
 
 
+def test_report_gives_each_plot_as_a_file_for_a_paper(
+    two_runs: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "figures" / "all"
+    command = ["report", *two_runs, "-o", str(tmp_path / "both.html"), "--plots", str(folder)]
+    assert execute(command) == 0
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert capsys.readouterr().out.splitlines()[1] == f"{len(files)} files in {folder}"
+    assert {"completion-times.pdf", "a-completion-times.svg", "b-time-to-completion-by-rank.pdf"} <= files.keys()
+    for name, content in files.items():
+        if name.endswith(".svg"):
+            assert ElementTree.fromstring(content).tag == "{http://www.w3.org/2000/svg}svg"
+            assert b"<text" not in content, "it looks the same without the font"
+        else:
+            assert content.startswith(b"%PDF-")
+            assert b"/FontFile2" in content, "its fonts are in it"
+    plots = (tmp_path / "both.html").read_text().count("<svg")
+    assert len(files) == 2 * plots, "two files for each plot of the page"
+    assert execute(command) == 0, "what a report has written it may write again"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == files, "the same bytes"
+
+
+def test_report_overwrites_no_plot_of_others(
+    two_runs: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "completion-times.svg"
+    mine.write_text("<svg>mine</svg>")
+    assert execute(["report", two_runs[0], "--plots", str(tmp_path)]) == 2
+    assert "completion-times.svg exists and is no plot of a report" in capsys.readouterr().err
+    assert mine.read_text() == "<svg>mine</svg>"
+    assert execute(["report", two_runs[0], "--plots", str(mine)]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
 def test_compare_prints_ratios(two_runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["compare", *two_runs]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -56,7 +91,8 @@ def test_compare_prints_ratios(two_runs: tuple[str, str], capsys: pytest.Capture
 def test_compare_prints_few_digits_of_a_large_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = write_run(tmp_path / "a", [1, 1, 1]), write_run(tmp_path / "b", [2_000_000, 2_200_000, 2_400_000])
     assert execute(["compare", *map(str, runs)]) == 0
-    assert "2.20e+06 (2.00e+06 to 2.40e+06)" in " ".join(capsys.readouterr().out.split())
+    # b / mean(b) has the standard deviation 1/11: 2.2e6 exp(±4.303 / 11 / sqrt 3)
+    assert "2.20e+06 (1.76e+06 to 2.76e+06)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_compare_in_json(two_runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter, SymmetricalLogLocator
 
-from testbed.results.drawing import AMBER, BLUE, PALE_BLUE, RED, SERIES, STYLE, as_svg, new_figure, shortened, time_unit
+from testbed.results.drawing import AMBER, BLUE, PALE_BLUE, RED, SERIES, STYLE, new_figure, shortened, time_unit
 from testbed.results.result import Timing
 from testbed.results.samples import IterationRow
 from testbed.results.statistics import mean, nearest_rank
@@ -40,7 +41,7 @@ class Learnt:
     loss: float
 
 
-def by_rank(rows: Sequence[IterationRow], timings: Sequence[Timing]) -> str:
+def by_rank(rows: Sequence[IterationRow], timings: Sequence[Timing]) -> Figure:
     """From the first start of an iteration to each rank's end: median, p99 and the longest, rank by rank."""
     counted = {t.iteration for t in timings}
     shown = [row for row in rows if row.iteration in counted and not row.warmup]
@@ -65,10 +66,10 @@ def by_rank(rows: Sequence[IterationRow], timings: Sequence[Timing]) -> str:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(visible=False, axis="x")
         axes.legend(loc="lower right", ncols=3, handlelength=1.2)
-        return as_svg(figure)
+        return figure
 
 
-def errors(rows: Sequence[IterationRow]) -> str:
+def errors(rows: Sequence[IterationRow]) -> Figure:
     """Of each iteration, at its end: the error of the ranks' results (mean, least to most), and what was missing."""
     shown = [row for row in rows if not row.warmup]
     by_iteration: dict[int, list[IterationRow]] = {}
@@ -91,10 +92,10 @@ def errors(rows: Sequence[IterationRow]) -> str:
         share.set(xlabel=f"model time ({unit})", title="share of bytes missing")
         share.set_ylim(bottom=0)
         share.yaxis.set_major_formatter(PercentFormatter(1.0))
-        return as_svg(figure)
+        return figure
 
 
-def training(curves: Mapping[str, Sequence[Learnt]]) -> str:
+def training(curves: Mapping[str, Sequence[Learnt]]) -> Figure:
     """Accuracy and loss on the samples held out, against model time; one curve a label."""
     scale, unit = time_unit(max(each.end_ns for curve in curves.values() for each in curve))
     with mpl.rc_context(STYLE):
@@ -109,10 +110,10 @@ def training(curves: Mapping[str, Sequence[Learnt]]) -> str:
         loss.set_ylim(bottom=0)
         if len(curves) > 1:
             figure.legend(loc="outside right center", handlelength=1.6)
-        return as_svg(figure)
+        return figure
 
 
-def distributions(panels: Mapping[str, Mapping[str, Delivered]]) -> str:
+def distributions(panels: Mapping[str, Mapping[str, Delivered]]) -> Figure:
     """CDFs of completion times: a panel for each title, in it a curve a label, of one colour in all of them."""
     labels = list(dict.fromkeys(label for panel in panels.values() for label in panel))
     scale, unit = time_unit(max(max(each.cct_ns) for panel in panels.values() for each in panel.values()))
@@ -135,10 +136,10 @@ def distributions(panels: Mapping[str, Mapping[str, Delivered]]) -> str:
             axes.set_visible(False)
         names = [shortened(label) for label in known]
         figure.legend(known.values(), names, loc="outside right center", handlelength=1.6)
-        return as_svg(figure)
+        return figure
 
 
-def error_against_time(points: Mapping[str, Delivered]) -> str:
+def error_against_time(points: Mapping[str, Delivered]) -> Figure:
     """Of each point, mean completion time (and p99, to the right of it) and error: what the time saved has cost."""
     shown = {label: (each, each.nmse) for label, each in points.items() if each.nmse is not None}
     scale, unit = time_unit(max(max(each.cct_ns) for each, _ in shown.values()))
@@ -154,7 +155,7 @@ def error_against_time(points: Mapping[str, Delivered]) -> str:
         axes.set_xlim(left=0)
         _logarithmic(axes, [nmse for _, nmse in shown.values()])
         figure.legend(loc="outside right center", handlelength=1.0)
-        return as_svg(figure)
+        return figure
 
 
 def _style(place: int) -> dict[str, Any]:

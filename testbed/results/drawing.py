@@ -1,7 +1,7 @@
-"""How a report's plots look, and how a figure becomes SVG text that stands inside an HTML page.
+"""How a report's plots look, and how a figure becomes SVG text that stands inside an HTML page, or a file of its own.
 
-Text stays text, so that it can be searched and takes the page's font; where there are very many marks they are drawn
-as one picture, to keep the page small.
+In a page text stays text, so that it can be searched and takes the page's font; in a file it looks the same anywhere.
+Where there are very many marks they are drawn as one picture, to keep the page small.
 """
 
 import io
@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -25,6 +26,9 @@ _SHORTER = (
     (r"\s*\n\s*", "\n"),
 )
 _WIDTH_IN = 9.6
+_FILE_DPI = 300  # of many marks drawn as one picture
+FILE_FORMATS = ("svg", "pdf")
+MAKER = "Testbed report"  # which its files name as their creator
 MANY_MARKS = 1500
 LONGEST_LABEL = 34
 STYLE: Any = {
@@ -96,9 +100,19 @@ def as_svg(figure: Figure) -> str:
     coordinates beyond what a screen shows.
     """
     text = io.StringIO()
-    figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    with mpl.rc_context(STYLE):  # of what is made only when it is drawn, such as ticks
+        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
     for pattern, short in _SHORTER:
         svg = re.sub(pattern, short, svg)
     return re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", svg, count=1)
+
+
+def as_file(figure: Figure, file_format: str) -> bytes:
+    """The figure as a file of `FILE_FORMATS`, for a paper: with its fonts in it, and the same bytes each time."""
+    file = io.BytesIO()
+    dates = {"svg": "Date", "pdf": "CreationDate"}
+    with mpl.rc_context({**STYLE, "svg.fonttype": "path", "pdf.fonttype": 42}):  # 42: TrueType, as publishers ask for
+        figure.savefig(file, format=file_format, dpi=_FILE_DPI, metadata={"Creator": MAKER, dates[file_format]: None})
+    return file.getvalue()

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import matplotlib as mpl
 import numpy as np
 from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from testbed.results.drawing import (
@@ -22,7 +23,6 @@ from testbed.results.drawing import (
     STYLE,
     TEAL,
     VIOLET,
-    as_svg,
     legend_above,
     new_figure,
     shortened,
@@ -36,7 +36,7 @@ _BARS = {"even iterations": BLUE, "odd iterations": PALE_BLUE, "suspect": AMBER,
 MOST_LINKS = 24
 
 
-def completion_times(times: Sequence[Timing], bound_ns: int | None, suspect: Sequence[int]) -> str:
+def completion_times(times: Sequence[Timing], bound_ns: int | None, suspect: Sequence[int]) -> Figure:
     """The distribution of CCT (with the bound and percentiles) beside every iteration's."""
     cct = np.array([t.cct_ns for t in times])
     scale, unit = time_unit(int(cct.max()))
@@ -67,10 +67,10 @@ def completion_times(times: Sequence[Timing], bound_ns: int | None, suspect: Seq
         dots.set_ylim(0, 1.12 * cct.max() / scale)
         dots.xaxis.set_major_locator(MaxNLocator(integer=True))
         dots.legend(loc="lower right", ncols=3, handlelength=1.2)
-        return as_svg(figure)
+        return figure
 
 
-def timeline(rows: Sequence[IterationRow], incomplete: Sequence[int]) -> str:
+def timeline(rows: Sequence[IterationRow], incomplete: Sequence[int]) -> Figure:
     """When each rank was in each measured iteration: a bar from its start to its end."""
     shown = [row for row in rows if not row.warmup]
     ranks = sorted({row.rank for row in shown})
@@ -93,10 +93,10 @@ def timeline(rows: Sequence[IterationRow], incomplete: Sequence[int]) -> str:
         axes.set_xlim(left=min(0, *(row.start_ns for row in shown)) / scale)
         axes.grid(visible=False, axis="y")
         legend_above(axes)
-        return as_svg(figure)
+        return figure
 
 
-def link_use(rows: Sequence[LinkRow], span_ns: int) -> str:
+def link_use(rows: Sequence[LinkRow], span_ns: int) -> Figure:
     """How busy the busiest directed links were, and what they dropped and marked (job and background together)."""
     shown = sorted(rows, key=lambda r: (-r.busy_ns, -dropped(r), r.link))[:MOST_LINKS]
     counts = {
@@ -121,10 +121,10 @@ def link_use(rows: Sequence[LinkRow], span_ns: int) -> str:
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         for axes in (use, *others):
             axes.grid(visible=False, axis="y")
-        return as_svg(figure)
+        return figure
 
 
-def points(times: Mapping[str, Sequence[int]]) -> str:
+def points(times: Mapping[str, Sequence[int]]) -> Figure:
     """CCT of several points (label to ns): every iteration as a dot, the median with its interval, and all CDFs."""
     scale, unit = time_unit(max(max(ns) for ns in times.values()))
     with mpl.rc_context(STYLE):
@@ -153,7 +153,7 @@ def points(times: Mapping[str, Sequence[int]]) -> str:
         cdf.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         for axes in (dots, cdf):
             axes.set_xlim(left=0)
-        return as_svg(figure)
+        return figure
 
 
 def dropped(row: LinkRow) -> int:

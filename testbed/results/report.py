@@ -1,21 +1,25 @@
 """`report.html`: one page that holds all it needs: what was measured, how it spread, where it went, what to believe.
 
 It is made from run directories alone, of finished, failed and interrupted runs alike; what a run has not measured is
-left out of its section. All text from files is escaped.
+left out of its section. All text from files is escaped. Its plots are also to be had as they are, for files of their
+own.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
 
 from testbed import __version__
 from testbed.results import delivered, drawing, plots
 from testbed.results.delivered import Delivered, Learnt
 from testbed.results.model import Pauses, Result
 from testbed.results.reading import RunRecord, plain, point_text
+from testbed.results.rundir import safe_name
 from testbed.results.statistics import mean
 from testbed.results.table import bound_ratio, gigabytes_per_s, packets_text, point_label, significant
 
@@ -24,24 +28,57 @@ MOST_POINTS = 24
 _FIGURES = ("time", "p50", "p95", "p99", "time/bound", "busbw GB/s", "#wrong", "retransmitted")
 _PARTIAL = ("missing", "NMSE")
 _SERIES = ("transport", "workload.codec", "workload.algorithm")  # sections whose keys tell curves apart
-_SVG = re.compile(r"<svg.*?</svg>", re.DOTALL)
 _STYLE_SHEET = Path(__file__).with_name("report.css")
 
 
-def make_report(records: Sequence[RunRecord]) -> str:
+@dataclass(frozen=True, slots=True)
+class _Plot:
+    """A figure of the page, under its title."""
+
+    title: str
+    figure: Figure
+
+
+_Parts = Iterable[str | _Plot]  # of the page, in order: HTML, and plots
+
+
+class Report(NamedTuple):
+    """The page, and its plots by names that can be files': of which run, and the title."""
+
+    page: str
+    plots: Mapping[str, Figure]
+
+
+def make_report(records: Sequence[RunRecord]) -> Report:
     """The page for these runs; with more than `MOST_DETAILED` of them only the first are shown one by one."""
-    names = list(dict.fromkeys(record.result.name for record in records))
-    title = ", ".join(names)
-    detailed = records[:MOST_DETAILED]
-    parts = [_overview(records, len(detailed))] if len(records) > 1 else []
-    parts += [_run(record, f"run{place}", alone=len(records) == 1) for place, record in enumerate(detailed)]
+    detailed, alone = records[:MOST_DETAILED], len(records) == 1
+    sections = [] if alone else [("", [*_overview(records, len(detailed))])]
+    for place, record in enumerate(detailed):
+        sections.append(("" if alone else record.path.name, [*_run(record, f"run{place}", alone=alone)]))
     if len(records) > len(detailed):
-        parts.append(
-            _note(f"{len(records) - len(detailed)} more runs are in the table only; report their directories.")
-        )
-    subtitle = _subtitle(records[0].result) if len(records) == 1 else f"{len(records)} runs"
+        left_out = f"{len(records) - len(detailed)} more runs are in the table only; report their directories."
+        sections.append(("", [_note(left_out)]))
+    names = list(dict.fromkeys(record.result.name for record in records))
+    subtitle = _subtitle(records[0].result) if alone else f"{len(records)} runs"
+    return Report(
+        _page(", ".join(names), subtitle, [part for _, parts in sections for part in parts]), _plots(sections)
+    )
+
+
+def _plots(sections: Iterable[tuple[str, _Parts]]) -> dict[str, Figure]:
+    found: dict[str, Figure] = {}
+    for of, parts in sections:
+        for plot in parts:
+            if isinstance(plot, _Plot):
+                name = safe_name(" ".join(filter(None, (of, plot.title.lower()))))
+                numbered = (f"{name}-{number}" for number in count(2))
+                found[next(each for each in chain([name], numbered) if each not in found)] = plot.figure
+    return found
+
+
+def _page(title: str, subtitle: str, parts: _Parts) -> str:
     numbers = count()
-    body = _SVG.sub(lambda figure: drawing.with_own_ids(figure[0], f"f{next(numbers)}-"), "\n".join(parts))
+    body = "\n".join(part if isinstance(part, str) else _drawn(part, f"f{next(numbers)}-") for part in parts)
     return "\n".join(
         (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -56,7 +93,7 @@ def make_report(records: Sequence[RunRecord]) -> str:
     )
 
 
-def _overview(records: Sequence[RunRecord], detailed: int) -> str:
+def _overview(records: Sequence[RunRecord], detailed: int) -> Iterator[str | _Plot]:
     swept = list(dict.fromkeys(key for record in records for key in record.result.point))
     repeats = any(record.result.repeat for record in records)
     jobs = any(record.result.jobs for record in records)
@@ -84,12 +121,14 @@ def _overview(records: Sequence[RunRecord], detailed: int) -> str:
             figures += [_share(result.missing_share), significant(result.nmse)]
         right = "".join(f"<td>{escape(figure)}</td>" for figure in figures)
         rows.append(f'<tr>{left}<td class="left">{link}</td><td class="left">{_badge(result)}</td>{right}</tr>')
+    yield '<section class="card"><h2>All runs</h2>'
+    yield from _points(records)
+    yield from _side_by_side(records)
     table = f'<div class="scroll"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
-    drawn = _points(records) + _side_by_side(records)
-    return f'<section class="card"><h2>All runs</h2>{drawn}<h3>Table</h3>{table}</section>'
+    yield f"<h3>Table</h3>{table}</section>"
 
 
-def _points(records: Sequence[RunRecord]) -> str:
+def _points(records: Sequence[RunRecord]) -> Iterator[str | _Plot]:
     """CCT of each point (its repeats together), or of each run where they are of no sweep."""
     keys = {tuple(record.result.point) for record in records}
     times: dict[str, list[int]] = {}
@@ -102,32 +141,30 @@ def _points(records: Sequence[RunRecord]) -> str:
             times.setdefault(label, []).extend(t.cct_ns for t in of_job.timings)
     measured = {name: ns for name, ns in times.items() if ns}
     if len(measured) < 2:
-        return ""
+        return
     shown = dict(list(measured.items())[:MOST_POINTS])
     by = ", ".join(min(keys)) if len(keys) == 1 else ""
-    left_out = len(measured) - len(shown)
-    figure = _figure(f"Completion times by {by}" if by else "Completion times", plots.points(shown))
-    return figure + (_note(f"{left_out} more points are in the table only.") if left_out else "")
+    yield _Plot(f"Completion times by {by}" if by else "Completion times", plots.points(shown))
+    if left_out := len(measured) - len(shown):
+        yield _note(f"{left_out} more points are in the table only.")
 
 
-def _side_by_side(records: Sequence[RunRecord]) -> str:
+def _side_by_side(records: Sequence[RunRecord]) -> Iterator[str | _Plot]:
     """What the points of a sweep delivered: distributions, error against time, and what was learnt."""
     points = _delivered(records)
-    parts = []
     if len(points) > 1:
         series, panels = _panels(points)
         shown = dict(list(panels.items())[: delivered.MOST_PANELS])
-        parts.append(_figure(f"Distributions of completion times by {series}", delivered.distributions(shown)))
+        yield _Plot(f"Distributions of completion times by {series}", delivered.distributions(shown))
         if len(panels) > len(shown):
-            parts.append(_note(f"{len(panels) - len(shown)} more panels are left out; report parts of the sweep."))
+            yield _note(f"{len(panels) - len(shown)} more panels are left out; report parts of the sweep.")
     named = {" ".join(map(_named, point.items())): each for point, each in points.items()}
     if len(named) > 1 and any((each.nmse or 0) > delivered.ROUNDING for each in named.values()):
         few = dict(list(named.items())[: delivered.MOST_CURVES])
-        parts.append(_figure("Error against time", delivered.error_against_time(few)))
+        yield _Plot("Error against time", delivered.error_against_time(few))
     curves = _learning(records)
     if len(curves) > 1:
-        parts.append(_figure("Training", delivered.training(curves)))
-    return "".join(parts)
+        yield _Plot("Training", delivered.training(curves))
 
 
 class _Point(dict[str, Any]):
@@ -208,61 +245,57 @@ def _learnt(record: RunRecord) -> list[Learnt]:
     ]
 
 
-def _run(record: RunRecord, anchor: str, *, alone: bool) -> str:
+def _run(record: RunRecord, anchor: str, *, alone: bool) -> Iterator[str | _Plot]:
     result = record.result
     title = record.path.name if alone or not (result.point or result.repeat) else point_label(result)
     subtitle = str(record.path) if alone else _subtitle(result)
-    parts = [
-        f'<section class="card" id="{anchor}">',
-        f'<div class="title"><h2>{escape(title)}</h2>{_badge(result)}</div><p class="sub">{escape(subtitle)}</p>',
-        _reasons(result),
-        *(part for name, job in record.by_job.items() for part in _job(name, job)),
-        *_links(record),
-        _note(f"Priority flow control: {_pauses(result.pfc)}.") if result.pfc and result.pfc.frames else "",
-        *(
-            _note(f"Packets of {f'job {name}' if name else 'the job'}: {packets_text(job)}.")
-            for name, job in result.by_job().items()
-            if job.packets and job.packets.sent
-        ),
-        *(_note(note) for note in result.notes),
-        _folded("Spec", record.text("spec.yaml")),
-        _folded("Environment", record.text("environment.json")),
-        "</section>",
-    ]
-    return "\n".join(part for part in parts if part)
+    yield f'<section class="card" id="{anchor}">'
+    yield f'<div class="title"><h2>{escape(title)}</h2>{_badge(result)}</div><p class="sub">{escape(subtitle)}</p>'
+    yield _reasons(result)
+    for name, job in record.by_job.items():
+        yield from _job(name, job)
+    yield from _links(record)
+    if result.pfc and result.pfc.frames:
+        yield _note(f"Priority flow control: {_pauses(result.pfc)}.")
+    for name, of_job in result.by_job().items():
+        if of_job.packets and of_job.packets.sent:
+            yield _note(f"Packets of {f'job {name}' if name else 'the job'}: {packets_text(of_job)}.")
+    yield from map(_note, result.notes)
+    yield _folded("Spec", record.text("spec.yaml"))
+    yield _folded("Environment", record.text("environment.json"))
+    yield "</section>"
 
 
-def _job(name: str, record: RunRecord) -> Iterable[str]:
+def _job(name: str, record: RunRecord) -> Iterator[str | _Plot]:
     """What is one job's; one without a name is the run's only one."""
     result = record.result
+    of = f" of job {name}" if name else ""
     if name:
         yield f'<div class="title"><h3>Job {escape(name)}</h3>{_badge(result)}</div>'
         yield f'<p class="sub">{escape(_subtitle(result))}</p>'
     yield _tiles(result)
     if record.timings:
-        yield _figure(
-            "Completion times",
-            plots.completion_times(record.timings, result.bound_ns, result.verdict.suspect_iterations),
-        )
+        suspect = result.verdict.suspect_iterations
+        yield _Plot(f"Completion times{of}", plots.completion_times(record.timings, result.bound_ns, suspect))
     measured = [row for row in record.iterations if not row.warmup]
     if measured:
-        yield _figure("Iterations of each rank", plots.timeline(measured, result.incomplete_iterations))
+        yield _Plot(f"Iterations of each rank{of}", plots.timeline(measured, result.incomplete_iterations))
     if measured and record.timings and (result.ranks or 0) > 1:
-        yield _figure("Time to completion by rank", delivered.by_rank(measured, record.timings))
+        yield _Plot(f"Time to completion by rank{of}", delivered.by_rank(measured, record.timings))
     if result.missing_bytes:
-        yield _figure("Error and what was missing", delivered.errors(measured))
+        yield _Plot(f"Error and what was missing{of}", delivered.errors(measured))
     if curve := _learnt(record):
-        yield _figure("Training", delivered.training({"": curve}))
+        yield _Plot(f"Training{of}", delivered.training({"": curve}))
 
 
-def _links(record: RunRecord) -> Iterable[str]:
+def _links(record: RunRecord) -> Iterator[str | _Plot]:
     measured = [row for row in record.iterations if not row.warmup]
     if not measured:
         return
     used = [row for row in record.links if row.packets or plots.dropped(row)]
     if used:
         span_ns = max(row.end_ns for row in measured) - min(row.start_ns for row in measured)
-        yield _figure("Links", plots.link_use(used, max(span_ns, 1)))
+        yield _Plot("Links", plots.link_use(used, max(span_ns, 1)))
         if len(used) > plots.MOST_LINKS:
             yield _note(f"The {plots.MOST_LINKS} busiest of {len(used)} directed links that carried packets.")
 
@@ -341,8 +374,10 @@ def _share(share: float | None) -> str:
     return "–" if share is None else f"{significant(100 * share)} %"
 
 
-def _figure(title: str, svg: str) -> str:
-    return f'<h3>{escape(title)}</h3><figure role="img" aria-label="{escape(title)}">{svg}</figure>'
+def _drawn(plot: _Plot, prefix: str) -> str:
+    """In the page, where no two figures may share an id: with a prefix of its own."""
+    title, svg = escape(plot.title), drawing.with_own_ids(drawing.as_svg(plot.figure), prefix)
+    return f'<h3>{title}</h3><figure role="img" aria-label="{title}">{svg}</figure>'
 
 
 def _note(text: str) -> str:

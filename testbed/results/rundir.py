@@ -37,7 +37,7 @@ class RunDirectory:
     @classmethod
     def create(cls, name: str, out: Path | None, run_id: str, *, now: datetime) -> "RunDirectory":
         """`out`, or `runs/<name>/<time>-<run_id>`; raises UsageError where that cannot be had new or empty."""
-        path = out or RUNS / (_UNSAFE.sub("-", name).strip(".") or "run") / f"{now:%Y%m%d-%H%M%S}-{run_id}"
+        path = out or RUNS / (safe_name(name) or "run") / f"{now:%Y%m%d-%H%M%S}-{run_id}"
         try:
             path.mkdir(parents=True, exist_ok=True)
             taken = next(path.iterdir(), None)
@@ -145,6 +145,11 @@ class RunDirectory:
                 _write_row(file, [getattr(row, name) for name in names])
 
         write_whole(self.path / name, write)
+
+
+def safe_name(text: str) -> str:
+    """As a file or folder can be called; it may be empty."""
+    return _UNSAFE.sub("-", text).strip(".")
 
 
 def write_whole(path: Path, write: Callable[[IO[str]], object], failure: type[TestbedError] = RunFailed) -> None:

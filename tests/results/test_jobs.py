@@ -182,7 +182,7 @@ def test_the_terminal_and_the_report_tell_of_each_job(tmp_path: Path) -> None:
         text.index("job a") < text.index("1,150.0") < text.index("job b") < text.index("500.0") < text.index("all jobs")
     )
     assert "all jobs: 2,000 sent" in text
-    page = make_report([written(tmp_path / "run")])
+    page = make_report([written(tmp_path / "run")]).page
     assert page.index("Job a") < page.index("Job b") < page.index("Packets of job a")
-    table = make_report([written(tmp_path / "x"), written(tmp_path / "y")])
+    table = make_report([written(tmp_path / "x"), written(tmp_path / "y")]).page
     assert '<th class="left">job</th>' in table

@@ -45,7 +45,7 @@ class _Checker(HTMLParser):
 
 def checked(*paths: Path) -> tuple[str, str]:
     """The page and its text, after the checks that every page must pass."""
-    page = make_report([record for path in paths for record in read_runs(path)])
+    page = make_report([record for path in paths for record in read_runs(path)]).page
     checker = _Checker()
     checker.feed(page)
     assert checker.open == []

@@ -46,7 +46,8 @@ def register(app: typer.Typer) -> None:
         if trace_events:
             _check_traced(experiment)
         simulated = None if check is None else _reference(spec, overrides, experiment, check, out)
-        with _Progress(quiet=as_json or logging.getLogger("testbed").level >= logging.ERROR) as progress:
+        level = logging.getLogger("testbed").level
+        with _Progress(quiet=as_json or level >= logging.ERROR, all_stages=level <= logging.DEBUG) as progress:
             _compile_first(experiment, progress)
             machine = _measured(progress) if emulates(experiment) else DEFAULT_CAPABILITIES
             outcome = run_experiment(experiment, machine, out, progress, strict=strict, trace=trace_events)
@@ -131,13 +132,18 @@ def _tell(error: "TestbedError") -> None:
 
 
 class _Progress:
-    """On a terminal a line that says what happens and how long it will still take; elsewhere a line a stage."""
+    """On a terminal one line, that says what happens and how long it will still take.
 
-    def __init__(self, *, quiet: bool) -> None:
+    Elsewhere a line a stage of the run, or, so as not to flood a log, a line a run where there are several. all_stages:
+    then too a line a stage.
+    """
+
+    def __init__(self, *, quiet: bool, all_stages: bool = False) -> None:
         self._live = not quiet and sys.stderr.isatty()
         self._quiet = quiet
-        self._point = ""
-        self._began = time.monotonic()
+        self._all_stages = all_stages
+        self._run = self._left = ""  # of several: which one, and how long all will still take
+        self._began = self._first_began = time.monotonic()  # the stage, and the first of several runs
 
     def __enter__(self) -> "_Progress":
         return self
@@ -146,27 +152,37 @@ class _Progress:
         self._clear()
 
     def point(self, number: int, of: int, point: "Point") -> None:
-        from testbed.results.reading import plain
+        from testbed.results.reading import point_text
 
-        if of > 1:
-            values = " ".join(f"{key}={plain(value)}" for key, value in point.values.items())
-            self._point = f"run {number + 1} of {of} ({values or 'as written'}, repeat {point.repeat}): "
+        if of == 1:
+            return
+        if number:
+            left_s = (time.monotonic() - self._first_began) / number * (of - number)
+            self._left = f", about {_duration(left_s)} left"
+        else:
+            self._first_began, self._left = time.monotonic(), ""
+        values = point_text(point.values) or "as written"
+        self._run = f"run {number + 1} of {of}{self._left} ({values}, repeat {point.repeat})"
+        if not (self._live or self._all_stages):
+            self._say("")
 
     def stage(self, what: str) -> None:
-        self._say(what)
+        if self._live or self._all_stages or not self._run:
+            self._say(what)
         self._began = time.monotonic()
 
     def iterations(self, done: int, of: int) -> None:
         left_s = (time.monotonic() - self._began) / done * (of - done)
         if self._live:
-            self._say(f"iteration {done} of {of}, about {_duration(left_s)} left")
+            self._say(f"iteration {done} of {of}{'' if self._left else f', about {_duration(left_s)} left'}")
 
     def _say(self, what: str) -> None:
+        line = ": ".join(filter(None, (self._run, what)))
         if self._live:
             self._clear()
-            print(f"{self._point}{what}", end="", file=sys.stderr, flush=True)
+            print(line, end="", file=sys.stderr, flush=True)
         elif not self._quiet:
-            print(f"{self._point}{what}", file=sys.stderr, flush=True)
+            print(line, file=sys.stderr, flush=True)
 
     def _clear(self) -> None:
         if self._live:

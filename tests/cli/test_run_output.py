@@ -13,6 +13,7 @@ from testbed.errors import RunFailed, TestbedError
 from testbed.plan.planner import DEFAULT_CAPABILITIES
 from testbed.results.expect import Judgement
 from testbed.run.experiment import Outcome
+from testbed.spec.reader import read_experiment
 from tests.results.synthetic import a_result
 
 SPEC = "name: small\ntopology: {kind: star, hosts: 2}\nworkers: {count: 2}\nworkload: {size: 4KiB}\n"
@@ -90,6 +91,29 @@ def test_a_terminal_sees_one_line_with_the_time_left(
     assert capsys.readouterr().err == (
         "\r\033[Krunning" + "\r\033[Kiteration 1 of 4, about 1 min 30 s left" + "\r\033[K"
     )
+
+
+def test_a_log_has_a_line_a_run_of_a_sweep_and_with_v_a_line_a_stage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "sweep.yaml"
+    path.write_text(SPEC + "sweep: {transport.kind: [roce, tcp]}\n")
+    points = read_experiment(path, []).points
+
+    def told(**options: bool) -> list[str]:
+        now = iter([0.0, 0.0, 1.0, 5.0, 9.0, 10.0, 11.0, 12.0, 13.0])
+        monkeypatch.setattr(verb.time, "monotonic", lambda: next(now))
+        with verb._Progress(quiet=False, **options) as progress:
+            for number, point in enumerate(points):
+                progress.point(number, len(points), point)
+                progress.stage("running")
+                progress.iterations(1, 4)
+        return capsys.readouterr().err.splitlines()
+
+    first, second = (f"transport.kind={point.values['transport.kind']}, repeat 0" for point in points)
+    assert told() == [f"run 1 of 2 ({first})", f"run 2 of 2, about 9 s left ({second})"]
+    lines = told(all_stages=True)
+    assert lines == [f"run 1 of 2 ({first}): running", f"run 2 of 2, about 9 s left ({second}): running"]
 
 
 def test_durations() -> None:

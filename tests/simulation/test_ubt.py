@@ -35,6 +35,14 @@ def test_without_loss_it_takes_what_the_network_takes_and_misses_nothing(tmp_pat
     assert made.result.verdict.value == "valid"
 
 
+@pytest.mark.parametrize("algorithm", [{"kind": "tar", "incast": 0}, "tar", "ring"])
+@pytest.mark.parametrize("size", ["32B", "256B", "8KiB"])
+def test_what_takes_as_long_as_the_only_warm_up_is_in_time(tmp_path: Path, size: str, algorithm: object) -> None:
+    made = run(tmp_path / "run", work={"algorithm": algorithm, "size": size, "warmup": 1})
+    assert made.result.status == "ok"
+    assert made.result.missing_bytes == 0
+
+
 def test_a_rank_that_stalls_is_waited_for_no_longer_than_t_b_in_each_stage(tmp_path: Path) -> None:
     """64 KiB take 0.9 ms; rank 0 stalls for 50 ms before either stage."""
     stall = {"kind": "stall", "worker": 0, "probability": "100%", "for": "50ms", "of": "step"}
@@ -63,3 +71,12 @@ def test_the_safeguard_ends_a_run_that_loses_too_much(tmp_path: Path) -> None:
     made = run(tmp_path / "run", {"bound": "200us"})
     assert made.result.status == "failed"
     assert "3 updates in a row had lost more than 0.1 of their bytes" in made.result.failure
+    assert "t_B is transport.bound, 200us" in made.result.failure
+
+
+def test_where_warm_up_was_too_short_it_says_so(tmp_path: Path) -> None:
+    slow = {"kind": "link-set", "select": "all", "at": "0s", "rate": "100Mbps"}
+    made = run(tmp_path / "run", work={"warmup": 1}, faults=[slow])
+    assert made.result.status == "failed"
+    assert "is what 2 stages took in warm-up" in made.result.failure
+    assert "a larger workload.warmup or a transport.bound" in made.result.failure

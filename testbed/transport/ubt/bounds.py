@@ -20,6 +20,7 @@ from enum import Enum, auto
 from statistics import median
 
 from testbed.transport.ubt.parameters import Constants
+from testbed.units import format_duration
 
 
 class Ending(Enum):
@@ -68,6 +69,26 @@ class Bounds:
             longer = own and median(own) > usual_ns
             self._measured_ns[stage] = _nearest_rank(own, self._percentile) if longer else usual_ns
         return self._measured_ns[stage]
+
+    def lasts_ns(self, stage: int) -> int | None:
+        """How long a stage lasts at the most, at least 1: until t_B as given, or until it has taken longer than t_B as
+        measured, so that what took as long in warm-up is whole, and what comes at that very instant is in time."""
+        bound_ns = self.bound_ns(stage)
+        if bound_ns is None:
+            return None
+        return bound_ns + 1 if self._given_ns is None else max(1, bound_ns)
+
+    @property
+    def origin(self) -> str:
+        """Where t_B is from, and how to have more of it, in words."""
+        if self._given_ns is not None:
+            return f"t_B is transport.bound, {format_duration(self._given_ns)}"
+        samples = [each for times in self._times.values() for each in times]
+        usual = format_duration(_nearest_rank(samples, self._percentile)) if samples else "nothing"
+        return (
+            f"t_B, {usual}, is what {len(samples)} stages took in warm-up: with few of them, or where times vary more "
+            "than that, a larger workload.warmup or a transport.bound of one's own waits for what comes late"
+        )
 
     def came(self, stage: int, after_ns: int) -> None:
         """In warm-up all had come to a stage so long after the clock before it had started."""

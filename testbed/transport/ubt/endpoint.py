@@ -319,7 +319,7 @@ class UbtEndpoint:
         if self._safeguard.skips:
             self._count("skipped")
         if reason is not None:
-            self._events.append(Failed(-1, self._rank, reason))
+            self._events.append(Failed(-1, self._rank, f"{reason}; {self._bounds.origin}"))
 
     def _end(self, message: Incoming, stage: Stage) -> None:
         message.over = True

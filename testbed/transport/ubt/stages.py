@@ -105,8 +105,7 @@ class Course:
             self._bounds.came(stage.number, stage.begun_ns - stage.before_ns)
         early_ns = self._bounds.early_ns(stage.number)
         if self._bounded:  # by clocks that come after this instant, whatever they were rounded to
-            bound_ns = self._bounds.bound_ns(stage.number)
-            stage.bound_ns = None if bound_ns is None else max(1, bound_ns)
+            stage.bound_ns = self._bounds.lasts_ns(stage.number)
             if self._early and early_ns is not None:
                 stage.silence_ns = max(1, round(self._silence.share * early_ns))
 

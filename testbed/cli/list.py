@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from testbed.errors import UsageError
 from testbed.suggest import closest
+
+if TYPE_CHECKING:
+    from testbed.spec.keys import Keys
 
 Entries = list[dict[str, Any]]
 
@@ -42,8 +45,7 @@ def _topologies() -> Entries:
     from testbed.topology import TOPOLOGIES
 
     return [
-        {"name": name, "summary": one.summary, "parameters": _meanings(one.parameters)}
-        for name, one in TOPOLOGIES.items()
+        {"name": name, "summary": one.summary, "parameters": _named(one.parameters)} for name, one in TOPOLOGIES.items()
     ]
 
 
@@ -105,22 +107,13 @@ def _gradients() -> Entries:
 def _faults() -> Entries:
     from testbed.spec.network_checks import FAULTS
 
-    return [
-        {"name": kind, "summary": f"needs {', '.join(keys.needs)}" + _either(keys.one_of) + _besides(keys.may)}
-        for kind, keys in FAULTS.items()
-    ]
+    return _kinds(FAULTS)
 
 
 def _traffic() -> Entries:
     from testbed.spec.traffic_checks import TRAFFIC
 
-    return [
-        {
-            "name": kind,
-            "summary": f"{keys.summary}; needs {', '.join(keys.needs)}" + _either(keys.one_of) + _besides(keys.may),
-        }
-        for kind, keys in TRAFFIC.items()
-    ]
+    return _kinds(TRAFFIC)
 
 
 def _sizes() -> Entries:
@@ -176,13 +169,9 @@ def _named(summaries: Mapping[str, str]) -> Entries:
     return [{"name": name, "summary": summary} for name, summary in summaries.items()]
 
 
-def _meanings(parameters: Mapping[str, str]) -> Entries:
-    return _named(parameters)
+def _kinds(kinds: "Mapping[str, Keys]") -> Entries:
+    def takes(keys: "Keys") -> str:
+        parts = ("; needs ", keys.needs), (" and one of ", keys.one_of), ("; may have ", keys.may)
+        return "".join(f"{words}{', '.join(names)}" for words, names in parts if names)
 
-
-def _either(keys: tuple[str, ...]) -> str:
-    return f" and one of {', '.join(keys)}" if keys else ""
-
-
-def _besides(keys: tuple[str, ...]) -> str:
-    return f"; may have {', '.join(keys)}" if keys else ""
+    return [{"name": kind, "summary": keys.summary + takes(keys)} for kind, keys in kinds.items()]

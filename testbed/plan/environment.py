@@ -26,7 +26,7 @@ from testbed.plan.model import Switching
 from testbed.plan.paths import RankPaths
 from testbed.plan.predict import layers, predict, schedule_of
 from testbed.spec.model import EnvironmentSpec, FaultSpec, JobSpec, Spec, TrafficSpec, WorkloadSpec
-from testbed.streams import derive
+from testbed.streams import derive, share
 from testbed.topology.graph import Graph
 from testbed.units import Quantity
 
@@ -116,7 +116,7 @@ def _slow_host(environment: EnvironmentSpec, ranks: RankPaths, unit_ns: int, see
     up = graph.links_from(host)[0]
     window_ns = _SLOW_ITERATIONS * environment.tail_ratio * unit_ns
     period_ns = window_ns + _fast_iterations(environment) * unit_ns
-    first_ns = derive(seed, "environment", "first window") / 2**64 * (period_ns - window_ns)
+    first_ns = share(seed, "environment", "first window") * (period_ns - window_ns)
     return [
         FaultSpec.model_validate(
             {

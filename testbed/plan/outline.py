@@ -22,7 +22,7 @@ from testbed.plan.model import Aggregation, Bmv2Switch, Buffer, Capabilities, Jo
 from testbed.plan.planner import explain_dilation
 from testbed.plan.predict import buffers, schedule_of
 from testbed.plan.serial import to_json
-from testbed.stress.arrivals import gap_ns, hosts, mean_bytes
+from testbed.stress.arrivals import flow_sources
 from testbed.topology.graph import LinkParameters
 from testbed.units import format_bytes, format_duration, format_rate
 
@@ -296,12 +296,12 @@ def _stress(plan: Plan) -> RenderableType:
         lines.append(f"environment: tail ratio {environment.tail_ratio:g} by {environment.by}: {found}{share}")
     for number, entry in enumerate(spec.traffic):
         if entry.kind == "flows":
-            sources = hosts(entry.sources, plan.graph)
-            gap = _time(round(gap_ns(entry, sources[0], plan.graph)))
+            sources = flow_sources((entry,), plan.graph)
+            gap = _time(round(sources[0].gap_ns))
             scale = f", scaled by {entry.scale:g}" if entry.scale != 1 else ""
             lines.append(
                 f"traffic {number}: flows from {len(sources)} hosts, one each {gap} a host on average, sizes "
-                f"{_base(entry.sizes or '')}{scale}: {_amount(round(mean_bytes(entry)))} on average"
+                f"{_base(entry.sizes or '')}{scale}: {_amount(round(sources[0].mean_bytes))} on average"
             )
         else:
             lines.append(f"traffic {number}: {entry.kind} from {len(entry.sources)} hosts to {entry.targets[0]}")

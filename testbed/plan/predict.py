@@ -204,7 +204,7 @@ class _Load:
         """Full segments there, each with an acknowledgement back, to all targets alike."""
         mtu_bytes = min(link.parameters.mtu_bytes for link in self._ranks.graph.links)
         segment_bytes = mtu_bytes - (TCP_HEADERS_BYTES - ETHERNET_BYTES)
-        packets_per_s = max(1.0, source.scale * source.sizes.mean_bytes / segment_bytes) * _NS / source.gap_ns
+        packets_per_s = max(1.0, source.mean_bytes / segment_bytes) * _NS / source.gap_ns
         stages = self._ranks.paths.stages
         lengths = [
             self._counted(len(stages(source.host, target))) + self._counted(len(stages(target, source.host)))

@@ -8,7 +8,8 @@ from typing import TypeVar
 from testbed.spec.document import Step
 from testbed.spec.errors import listed
 from testbed.spec.findings import Findings
-from testbed.spec.model import FaultSpec, LinkSpec, Spec, TrafficSpec, Worker
+from testbed.spec.keys import Keys, check_keys, given_keys
+from testbed.spec.model import FaultSpec, LinkSpec, Spec, Worker
 from testbed.spec.words import fields
 from testbed.suggest import closest
 from testbed.topology import build
@@ -31,23 +32,19 @@ _Selected = TypeVar("_Selected", int, str)
 _LINK_KEYS = ("rate", "delay", "jitter", "reorder", "queue", "ecn", "loss", "duplicate", "corrupt")
 
 
-@dataclass(frozen=True, slots=True)
-class FaultKeys:
-    """The keys that a kind of fault needs, those of which it needs one, and those it may have besides."""
-
-    needs: tuple[str, ...]
-    one_of: tuple[str, ...] = ()
-    may: tuple[str, ...] = ()
-
-
 FAULTS = {
-    "stall": FaultKeys(("worker", "probability"), ("for", "factor"), ("of", "distribution", "tail_ratio")),
-    "slow": FaultKeys(("worker", "factor")),
-    "kill": FaultKeys(("worker", "at")),
-    "link-down": FaultKeys(("select", "at"), (), ("for",)),
-    "link-set": FaultKeys(("select", "at"), _LINK_KEYS, ("for", "every", *_LINK_KEYS)),
-    "swap-program": FaultKeys(("select", "at", "program"), (), ("entries", "registers")),
-    "tail-drop": FaultKeys(("worker", "share"), (), ("probability",)),
+    "stall": Keys(
+        "a rank waits before an iteration or a step",
+        ("worker", "probability"),
+        ("for", "factor"),
+        ("of", "distribution", "tail_ratio"),
+    ),
+    "slow": Keys("a rank computes for longer than others", ("worker", "factor")),
+    "kill": Keys("a rank is killed", ("worker", "at")),
+    "link-down": Keys("cables are cut", ("select", "at"), (), ("for",)),
+    "link-set": Keys("links are changed", ("select", "at"), _LINK_KEYS, ("for", "every")),
+    "swap-program": Keys("switches get another program", ("select", "at", "program"), (), ("entries", "registers")),
+    "tail-drop": Keys("messages lose their ends", ("worker", "share"), (), ("probability",)),
 }
 
 
@@ -84,7 +81,7 @@ class Network:
                 found.update(dict.fromkeys(meant(self.graph, one)))
             except SelectError as error:
                 message, suggestion = _told(error.message, error.hint)
-                suggestion = suggestion or closest(one, words)
+                suggestion = suggestion or (closest(one, words) if one not in words else "")
                 where = path if isinstance(selector, str) else (*path, index)
                 self.findings.add(where, message, suggestion)
         return tuple(sorted(found))
@@ -207,17 +204,8 @@ def _setter(net: Network, link: int, *keys: str) -> tuple[Step, ...]:
 
 def _check_fault(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None:
     add = net.findings.add
-    keys, given = FAULTS[fault.kind], given_keys(fault) - {"kind"}
-    allowed = {*keys.needs, *keys.one_of, *keys.may}
-    for key in keys.needs:
-        if key not in given:
-            add((*path, key), f"is missing: a {fault.kind} needs {_and(keys.needs)}")
-    whole = not net.findings.incomplete(net.findings.place(path)[0])
-    if whole and keys.one_of and not given & set(keys.one_of):
-        add(path, f"a {fault.kind} needs one of {', '.join(keys.one_of)}")
-    for key in given - allowed:
-        add((*path, key), f"does not go with {fault.kind}, which takes {_and(sorted(allowed))}", at_key=True)
-    if fault.kind == "stall" and {"for", "factor"} <= given:
+    check_keys(net.findings, path, fault, FAULTS, {})
+    if fault.kind == "stall" and given_keys(fault) >= {"for", "factor"}:
         add(
             (*path, "factor"),
             "a stall lasts either `for` a time or a `factor` of its uncongested time, not both",
@@ -246,8 +234,7 @@ def _check_fault(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None
 
 
 def _check_tail_drop(net: Network, path: tuple[Step, ...], fault: FaultSpec) -> None:
-    """Packets are dropped by the endpoint that sends them, of which kernel sockets have none, nor know switches' sums
-    messages."""
+    """It is endpoints that drop packets: kernel sockets have none, and those whose sums switches form no messages."""
     for name, job in net.spec.all_jobs.items():
         if job.workers is None or not any(fault.strikes(name, rank) for rank in range(job.workers.count)):
             continue
@@ -350,12 +337,6 @@ def _rank_of_job(worker: str) -> tuple[str, Worker]:
     return match["job"], "all" if match["rank"] == "all" else int(match["rank"])
 
 
-def given_keys(section: TrafficSpec | FaultSpec) -> set[str]:
-    """The keys that were given, as YAML has them."""
-    named = type(section).model_fields
-    return {named[name].alias or name for name in section.model_fields_set}
-
-
 def _partly_unknown(graph: Graph, link: LinkSpec) -> bool:
     try:
         select(graph, link.select)
@@ -371,8 +352,3 @@ def _told(message: str, hint: str, key: str = "") -> tuple[str, str]:
     if key and hint.startswith(f"{key}: "):
         return message, hint
     return (f"{message}: {hint}" if hint else message), ""
-
-
-def _and(words: Collection[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last

@@ -1,12 +1,13 @@
 """What must hold of a spec's background traffic: its hosts are there, and its packets and flows can be sent."""
 
 import math
-from dataclasses import dataclass
 
 from testbed.errors import UsageError
 from testbed.spec.document import Step
+from testbed.spec.keys import Keys, check_keys, given_keys
 from testbed.spec.model import EVERYBODY, TrafficSpec
-from testbed.spec.network_checks import MTU_BYTES, NOT_BEFORE, Network, given_keys
+from testbed.spec.network_checks import MTU_BYTES, NOT_BEFORE, Network
+from testbed.stress.arrivals import hosts
 from testbed.stress.sizes import SIZES, sizes_of
 from testbed.suggest import closest
 from testbed.wire.ethernet import IPV4_BYTES, UDP_BYTES
@@ -14,33 +15,18 @@ from testbed.wire.ethernet import IPV4_BYTES, UDP_BYTES
 Path = tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TrafficKeys:
-    """The keys that a kind of traffic needs, those of which it needs one, and those it may have besides."""
-
-    summary: str
-    needs: tuple[str, ...]
-    one_of: tuple[str, ...] = ()
-    may: tuple[str, ...] = ()
-
-    @property
-    def all(self) -> frozenset[str]:
-        """Those, and the ones that every kind has."""
-        return frozenset({*self.needs, *self.one_of, *self.may, *_ALWAYS})
-
-
-_ALWAYS = ("kind", "start", "stop")
+_ALWAYS = ("start", "stop")
 TRAFFIC = {
-    "constant": TrafficKeys("packets from a host to a host at a rate", ("from", "to", "rate"), (), ("packet",)),
-    "incast": TrafficKeys("bursts from several hosts to one", ("from", "to", "size", "every"), (), ("packet",)),
-    "flows": TrafficKeys(
+    "constant": Keys("packets from a host to a host at a rate", ("from", "to", "rate"), (), ("packet", *_ALWAYS)),
+    "incast": Keys("bursts from several hosts to one", ("from", "to", "size", "every"), (), ("packet", *_ALWAYS)),
+    "flows": Keys(
         "flows over TCP between hosts, with sizes from a distribution, as a Poisson process",
         ("sizes",),
         ("load", "every"),
-        ("from", "to", "scale", "of"),
+        ("from", "to", "scale", "of", *_ALWAYS),
     ),
 }
-_EXAMPLES = {"every": ", e.g. every: 10ms", "sizes": ", e.g. sizes: web-search"}
+_EXAMPLES = {"every": "10ms", "sizes": "web-search"}
 _MOST_SCALE = 1e6
 
 
@@ -48,7 +34,8 @@ def check_traffic(net: Network) -> None:
     """Report what is wrong with each entry."""
     for index, entry in enumerate(net.spec.traffic):
         path = ("traffic", index)
-        _check_keys(net, path, entry)
+        check_keys(net.findings, path, entry, TRAFFIC, _EXAMPLES)
+        _check_amounts(net, path, entry)
         _check_hosts(net, path, entry)
         _check_times(net, path, entry)
         if entry.kind == "flows":
@@ -57,18 +44,10 @@ def check_traffic(net: Network) -> None:
             _check_packet(net, (*path, "packet"), entry)
 
 
-def _check_keys(net: Network, path: Path, entry: TrafficSpec) -> None:
-    add, given, keys = net.findings.add, given_keys(entry), TRAFFIC[entry.kind]
-    for key in keys.needs:
-        if key not in given:
-            add((*path, key), f"is missing: {entry.kind} traffic needs it{_EXAMPLES.get(key, '')}")
-    whole = not net.findings.incomplete(net.findings.place(path)[0])
-    if whole and keys.one_of and not given & set(keys.one_of):
-        add(path, f"{entry.kind} traffic needs one of {', '.join(keys.one_of)}")
-    if given >= {"load", "every"} and entry.kind == "flows":
+def _check_amounts(net: Network, path: Path, entry: TrafficSpec) -> None:
+    add = net.findings.add
+    if entry.kind == "flows" and given_keys(entry) >= {"load", "every"}:
         add((*path, "every"), "flows come at a load or one every time on average, not both", at_key=True)
-    for key in sorted(given - keys.all):
-        add((*path, key), f"does not go with {entry.kind} traffic", at_key=True)
     for key, value in (
         ("rate", entry.rate_bps),
         ("size", entry.size_bytes),
@@ -92,8 +71,9 @@ def _check_hosts(net: Network, path: Path, entry: TrafficSpec) -> None:
         for index, name in enumerate(names):
             net.host((*path, key) if isinstance(value, str) else (*path, key, index), name)
     if flows:
-        if len(named := {*entry.sources, *entry.targets}) == 1 and EVERYBODY not in named:
-            net.findings.add((*path, "to"), f"{entry.sources[0]!r} is also where flows come from: there is no other")
+        graph = net.graph
+        if graph is not None and len(named := {*hosts(entry.sources, graph), *hosts(entry.targets, graph)}) == 1:
+            net.findings.add((*path, "to"), f"{named.pop()!r} is also where flows come from: there is no other")
         return
     if len(entry.targets) > 1:
         net.findings.add((*path, "to"), f"{entry.kind} traffic goes to one host")

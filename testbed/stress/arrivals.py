@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from testbed.spec.model import EVERYBODY, TrafficSpec
-from testbed.streams import derive
+from testbed.streams import share
 from testbed.stress.sizes import Sizes, sizes_of
 from testbed.topology.graph import Graph
 from testbed.topology.select import select
 
-_DRAWS = 1 << 64  # derive() gives 64 bits
 _NS = 1e9
 
 
@@ -45,21 +44,25 @@ class FlowSource:
     start_ns: int
     stop_ns: int | None
 
+    @property
+    def mean_bytes(self) -> float:
+        """Of its flows, as scaled."""
+        return self.scale * self.sizes.mean_bytes
+
     def arrivals(self, seed: int) -> Iterator[Arrival]:
         """Its flows in order of time, without end unless they stop."""
         number, at_ns = 0, float(self.start_ns)
         while True:
-            at_ns -= math.log1p(-self._share(seed, number, "gap")) * self.gap_ns
+            at_ns -= math.log1p(-self._drawn(seed, number, "gap")) * self.gap_ns
             if self.stop_ns is not None and at_ns >= self.stop_ns:
                 return
-            target = self.targets[int(self._share(seed, number, "target") * len(self.targets))]
-            size = max(1, round(self.scale * self.sizes.at(self._share(seed, number, "size"))))
+            target = self.targets[int(self._drawn(seed, number, "target") * len(self.targets))]
+            size = max(1, round(self.scale * self.sizes.at(self._drawn(seed, number, "size"))))
             yield Arrival(number, int(at_ns), target, size)
             number += 1
 
-    def _share(self, seed: int, number: int, of: str) -> float:
-        """From 0, included, to 1."""
-        return min(derive(seed, "flows", self.entry, self.host, number, of) / _DRAWS, 1 - 2**-53)
+    def _drawn(self, seed: int, number: int, of: str) -> float:
+        return share(seed, "flows", self.entry, self.host, number, of)
 
 
 def flow_sources(traffic: tuple[TrafficSpec, ...], graph: Graph) -> tuple[FlowSource, ...]:
@@ -76,28 +79,28 @@ def mean_bytes(entry: TrafficSpec) -> float:
     return entry.scale * sizes_of(entry.sizes or "").mean_bytes
 
 
-def gap_ns(entry: TrafficSpec, host: str, graph: Graph) -> float:
-    """How long a host has between its flows, on average."""
-    if entry.every_ns is not None:
-        return float(entry.every_ns)
-    assert entry.load  # testbed.spec.traffic_checks
-    if entry.of is None:
-        rate_bps = float(graph.links_from(host)[0].parameters.rate_bps)
-    else:  # which all flows are taken to cross, each source alike
-        links = select(graph, entry.of)
-        rate_bps = sum(graph.links[index].parameters.rate_bps for index in links) / len(hosts(entry.sources, graph))
-    return 8 * mean_bytes(entry) * _NS / (entry.load * rate_bps)
-
-
 def hosts(names: tuple[str, ...], graph: Graph) -> tuple[str, ...]:
     """The hosts that `from` or `to` means."""
     return graph.hosts if names == (EVERYBODY,) else names
 
 
 def _of(entry: TrafficSpec, number: int, graph: Graph) -> Iterator[FlowSource]:
-    sizes = sizes_of(entry.sizes or "")
-    for host in hosts(entry.sources, graph):
+    sizes, sources = sizes_of(entry.sizes or ""), hosts(entry.sources, graph)
+    shared_bps = None
+    if entry.of is not None:  # which all flows are taken to cross, each source alike
+        links = select(graph, entry.of)
+        shared_bps = sum(graph.links[index].parameters.rate_bps for index in links) / len(sources)
+    for host in sources:
         targets = tuple(target for target in hosts(entry.targets, graph) if target != host)
         if targets:
-            gap = gap_ns(entry, host, graph)
+            rate_bps = shared_bps or graph.links_from(host)[0].parameters.rate_bps
+            gap = _gap_ns(entry, 8 * entry.scale * sizes.mean_bytes, rate_bps)
             yield FlowSource(number, host, targets, sizes, entry.scale, gap, entry.start_ns, entry.stop_ns)
+
+
+def _gap_ns(entry: TrafficSpec, mean_bits: float, rate_bps: float) -> float:
+    """How long a host has between its flows, on average."""
+    if entry.every_ns is not None:
+        return float(entry.every_ns)
+    assert entry.load  # testbed.spec.traffic_checks
+    return mean_bits * _NS / (entry.load * rate_bps)

@@ -15,14 +15,13 @@ from typing import Literal
 
 from testbed.plan.model import Plan
 from testbed.spec.model import FaultSpec, TrafficSpec
-from testbed.streams import derive
+from testbed.streams import DRAWS, derive
 from testbed.topology.graph import Graph, LinkParameters
 from testbed.topology.links import changes
 from testbed.topology.select import select, select_cables, select_switches
 from testbed.wire.ethernet import UDP_WIRE_BYTES
 
 FIRST_PORT, PORTS = 9000, 1000  # UDP, of background traffic; never the job's
-_DRAWS = 1 << 64  # derive() gives 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +80,9 @@ def stall_ns(
     for number, fault in enumerate(stalls):
         if (fault.of or "iteration") == of and fault.strikes(job, rank):
             key = (number, rank, iteration, *(() if step is None else (step,)))
-            if Fraction(derive(seed, "stall", *key), _DRAWS) < (fault.probability or 0):
+            if Fraction(derive(seed, "stall", *key), DRAWS) < (fault.probability or 0):
                 usual_ns = fault.for_ns if fault.for_ns is not None else (fault.factor or 0) * uncongested_ns
-                total_ns += round(usual_ns * _relative(fault, (derive(seed, "stall length", *key) + 0.5) / _DRAWS))
+                total_ns += round(usual_ns * _relative(fault, (derive(seed, "stall length", *key) + 0.5) / DRAWS))
     return total_ns
 
 
@@ -180,7 +179,7 @@ def flows(traffic: Sequence[TrafficSpec], seed: int) -> tuple[Flow, ...]:
             if entry.kind == "constant":
                 assert entry.rate_bps  # testbed.spec.network_checks
                 period = Fraction(8 * (entry.packet_bytes + UDP_WIRE_BYTES) * 10**9, entry.rate_bps)
-                start_ns += int(period * derive(seed, "traffic", number, source)) // _DRAWS
+                start_ns += int(period * derive(seed, "traffic", number, source)) // DRAWS
             else:
                 assert entry.every_ns
                 assert entry.size_bytes

@@ -17,10 +17,9 @@ from fractions import Fraction
 import numpy as np
 
 from testbed.spec.model import FaultSpec
-from testbed.streams import derive
+from testbed.streams import DRAWS, derive
 from testbed.transport.endpoint import ALL, Buffer, Burst, Completion, Endpoint, as_bytes
 
-_DRAWS = 1 << 64  # derive() gives 64 bits
 _BESIDES = ("begin", "start", "skips", "learned")  # what an endpoint may have beyond the seam
 DROPPED = "tail_dropped_packets"  # among the endpoint's counters
 
@@ -95,7 +94,7 @@ class TailDrop:
         """The share of a message that a fault takes."""
         draw = derive(self._seed, "tail-drop", number, self._rank, peer, tag)
         chance = 1.0 if fault.probability is None else fault.probability
-        return (fault.share or 0.0) if Fraction(draw, _DRAWS) < chance else 0.0
+        return (fault.share or 0.0) if Fraction(draw, DRAWS) < chance else 0.0
 
     def _parts(self, burst: Burst) -> list[Burst]:
         """The runs that are left of a burst."""

@@ -40,6 +40,7 @@ _LEAST_STALL_NS = 600 * 10**9  # model time: retransmission timeouts that double
 _NS = 1e9
 _PACKAGE = Path(__file__).resolve().parents[1]
 _FOLDERS = ("collective", "fabric", "netcore", "plan", "simulation", "stress", "transport", "wire", "worker")
+_DRAWS = _PACKAGE / "streams.py"
 _DIGITS = 6  # of what is found, in a spec
 
 
@@ -53,7 +54,7 @@ class Environments:
     """What was found, in this process and before it."""
 
     def __init__(self) -> None:
-        self._found: dict[str, _Probe] = {}
+        self._found: dict[str, _Probe] = {}  # by the baseline
 
     def settle(self, spec: Spec, progress: Progress) -> Spec:
         """`spec` with the severity of its environment and the ratio that it reached.
@@ -66,13 +67,19 @@ class Environments:
         if environment.tail_ratio == 1:
             return _with(spec, environment, _Probe(0.0, 1.0))
         baseline = _baseline(spec, environment)
-        key = _digest(baseline)
-        found = self._found.get(key) or _kept(key)
-        if found is None:
-            found = _Search(baseline, environment, progress).run()
-            keep(_file(key), json.dumps({"severity": found.severity, "ratio": found.ratio}))
-        self._found[key] = found
-        return _with(spec, environment, found)
+        written = baseline.model_dump_json()
+        if written not in self._found:
+            self._found[written] = _kept_or_sought(baseline, environment, progress)
+        return _with(spec, environment, self._found[written])
+
+
+def _kept_or_sought(baseline: Spec, environment: EnvironmentSpec, progress: Progress) -> _Probe:
+    key = _digest(baseline)
+    found = _kept(key)
+    if found is None:
+        found = _Search(baseline, environment, progress).run()
+        keep(_file(key), json.dumps({"severity": found.severity, "ratio": found.ratio}))
+    return found
 
 
 def _with(spec: Spec, environment: EnvironmentSpec, found: _Probe) -> Spec:
@@ -221,7 +228,7 @@ def _digest(baseline: Spec) -> str:
 def _sources() -> str:
     """Of the code that a simulation of the baseline runs."""
     digest = hashlib.sha256()
-    paths = (path for folder in _FOLDERS for path in (_PACKAGE / folder).rglob("*"))
+    paths = [_DRAWS, *(path for folder in _FOLDERS for path in (_PACKAGE / folder).rglob("*"))]
     for path in sorted(path for path in paths if path.suffix in (".py", ".c", ".h")):
         digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

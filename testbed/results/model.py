@@ -306,7 +306,9 @@ class Result(Details, Origin, Spent, Measured, Judged, RunKeys):  # keys come in
 
     background: Background | None = None
     pfc: Pauses | None = None
-    traffic: TrafficEntry | None = Field(default=None, description="null without `flows` in the spec's traffic")
+    traffic: TrafficEntry | None = Field(
+        default=None, description="null without `flows` in the spec's traffic, and where the run did not end as planned"
+    )
     environment: EnvironmentEntry | None = None
     rtt: tuple[RttEntry, ...] = ()
     rates: tuple[RateEntry, ...] = ()

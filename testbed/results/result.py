@@ -86,7 +86,7 @@ def make_result(
         point=dict(point or {}),
         background=_background(samples.links, plan) if plan else None,
         pfc=_pauses(samples.links) if plan else None,
-        traffic=traffic_entry(plan.spec, samples.flows, distribution) if plan else None,
+        traffic=traffic_entry(plan.spec, samples.flows, distribution) if plan and counted else None,
         environment=environment_entry(plan) if plan else None,
         rtt=tuple(model.RttEntry(**asdict(probe)) for job in samples.jobs for probe in job.evidence.rtt),
         rates=tuple(model.RateEntry(**asdict(probe)) for job in samples.jobs for probe in job.evidence.rates),

@@ -204,6 +204,14 @@ def test_a_failed_run_says_why_and_is_not_valid() -> None:
     assert (result.packets, result.bytes_on_wire, result.payload_bytes) == (None, None, None), "nobody counted"
 
 
+def test_background_flows_of_a_failed_run_are_not_said_to_be_none() -> None:
+    spec = a_spec(traffic=[{"kind": "flows", "sizes": "64KiB", "every": "1ms"}])
+    assert a_result(spec=spec, status="failed", failure="worker 3 lost").traffic is None
+    ended = a_result(spec=spec).traffic
+    assert ended is not None
+    assert ended.begun == 0
+
+
 def test_a_newer_result_is_read_with_its_additions() -> None:
     text = json.dumps(as_json(a_result()) | {"energy_j": 3})
     assert model.Result.model_validate_json(text).model_extra == {"energy_j": 3}

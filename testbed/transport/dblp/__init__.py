@@ -5,7 +5,9 @@ Source: Ma et al., "Phase-Aware Bounded-Loss Transport for Burst-Resilient Distr
 and B, sent at a steady rate, a bitmap that tells nothing new only probed again (`testbed.transport.bounded`), missing
 chunks zeros. What the paper's policy is in numbers is not known to us; `phases` has both generations of the repository.
 
-What it has not: the repository's TIMELY branch, and its selection of values below a threshold ("v-threshold").
+What it has not: the repository's selection of values below a threshold ("v-threshold"), and its TIMELY branch, which is
+optional there: these packets tell no round trip but a PROBE's, and what that branch takes its samples from is not known
+to us.
 """
 
 from testbed.transport.dblp.endpoint import endpoint

@@ -45,7 +45,7 @@ def _judge(entry: ExpectSpec, records: Sequence[RunRecord]) -> Iterator[Judgemen
     about_the_run = entry.metric.split(".")[0] in _ABOUT_THE_RUN
     usable = [r for r in records if about_the_run or (r.result.status == "ok" and r.result.verdict.value != "invalid")]
     for record in records[:1]:
-        metrics.lookup(record.result, entry.metric)
+        metrics.lookup(record.data, entry.metric)
     keys = {*entry.of, *(entry.to or {})}
     of = _by_other_keys(usable, entry.of, keys if entry.to is not None else set())
     if entry.to is None:
@@ -76,7 +76,7 @@ def _by_other_keys(records: Sequence[RunRecord], wanted: dict[str, Any], keys: s
 
 def _absolute(entry: ExpectSpec, others: str, runs: Sequence[RunRecord]) -> Judgement:
     if entry.equals is not None:
-        values = [metrics.lookup(run.result, entry.metric) for run in runs]
+        values = [metrics.lookup(run.data, entry.metric) for run in runs]
         return _exact(entry, others, values)
     return _bounded(entry, others, metrics.estimate(runs, entry.metric))
 

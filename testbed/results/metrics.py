@@ -12,7 +12,6 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.results import statistics
-from testbed.results.model import Result
 from testbed.results.reading import RunRecord
 from testbed.results.statistics import Interval, Ratio
 from testbed.suggest import closest
@@ -57,12 +56,12 @@ TIME_METRICS: Mapping[str, TimeMetric] = {
 }
 
 
-def lookup(result: Result, metric: str) -> Any:
-    """The value at `metric`, a path such as `cct_ns.p50`; UsageError for a path that no result has."""
-    value: Any = result.to_data()
+def lookup(result: Mapping[str, Any], metric: str) -> Any:
+    """The value of `result.json` at `metric`, a path such as `cct_ns.p50`; UsageError for a path that none has."""
+    value: Any = result
     before = ""
     for key in metric.split("."):
-        if isinstance(value, dict) and key in value:
+        if isinstance(value, Mapping) and key in value:
             value, before = value[key], key
         elif value is None or before == OPEN:
             return None  # e.g. simulation.events of an emulation
@@ -71,20 +70,20 @@ def lookup(result: Result, metric: str) -> Any:
     return value
 
 
-def suggestion(metric: str, result: Result) -> str:
+def suggestion(metric: str, result: Mapping[str, Any]) -> str:
     near = closest(metric, metric_paths(result))
     return f"did you mean {near}?" if near else "e.g. cct_ns.p50, busbw_bps.ring, packets.retransmitted"
 
 
-def metric_paths(result: Result) -> list[str]:
+def metric_paths(result: Mapping[str, Any]) -> list[str]:
     """All paths of a result that lead to one value."""
 
     def walk(value: object, path: str) -> list[str]:
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             return [leaf for key, part in value.items() for leaf in walk(part, f"{path}.{key}" if path else key)]
         return [] if isinstance(value, list) else [path]
 
-    return walk(result.to_data(), "")
+    return walk(result, "")
 
 
 def of_job(records: Sequence[RunRecord], metric: str) -> tuple[list[RunRecord], str]:
@@ -98,7 +97,7 @@ def of_job(records: Sequence[RunRecord], metric: str) -> tuple[list[RunRecord], 
 
 def number(record: RunRecord, metric: str) -> float | None:
     """The metric of one run as a number; None where the run has none."""
-    value = lookup(record.result, metric)
+    value = lookup(record.data, metric)
     return float(value) if isinstance(value, int | float) else None
 
 

@@ -40,6 +40,11 @@ class RunRecord:
     job: str = ""
 
     @cached_property
+    def data(self) -> Mapping[str, Any]:
+        """Its result as plain data, in which metrics are looked up."""
+        return self.result.to_data()
+
+    @cached_property
     def iterations(self) -> tuple[IterationRow, ...]:
         rows = _read_table(self.path / "iterations.csv", IterationRow)
         return tuple(row for row in rows if not self.job or row.job == self.job)

@@ -69,4 +69,4 @@ def _row(record: RunRecord, swept: Sequence[str], metrics: Sequence[str], folder
 def _value(record: RunRecord, metric: str) -> Any:
     """None also of a job that this point has not."""
     records, metric = of_job([record], metric)
-    return lookup(records[0].result, metric) if records else None
+    return lookup(records[0].data, metric) if records else None

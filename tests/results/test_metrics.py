@@ -20,7 +20,7 @@ def record(tmp_path: Path, cct_ns: list[int], **changes: Any) -> RunRecord:
 
 
 def test_lookup() -> None:
-    result = a_result()
+    result = a_result().to_data()
     assert metrics.lookup(result, "cct_ns.p50") == 1_100_000
     assert metrics.lookup(result, "verdict.value") == "valid"
     assert metrics.lookup(result, "schema") == 1
@@ -30,12 +30,12 @@ def test_lookup() -> None:
 @pytest.mark.parametrize("path", ["cct_ns.p51", "cct.p50", "cct_ns.p50.value", "wrong.0"])
 def test_an_unknown_path_is_an_error_with_a_suggestion(path: str) -> None:
     with pytest.raises(UsageError, match=r"result.json has no") as refusal:
-        metrics.lookup(a_result(), path)
+        metrics.lookup(a_result().to_data(), path)
     assert refusal.value.hint
 
 
 def test_a_suggestion_is_near() -> None:
-    assert metrics.suggestion("cct.p50", a_result()) == "did you mean cct_ns.p50?"
+    assert metrics.suggestion("cct.p50", a_result().to_data()) == "did you mean cct_ns.p50?"
 
 
 def test_one_run_s_times_have_the_run_s_own_interval(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_ratio_to_zero_is_none(tmp_path: Path) -> None:
 
 
 def test_all_paths_of_a_result_lead_somewhere() -> None:
-    result = a_result()
+    result = a_result().to_data()
     paths = metrics.metric_paths(result)
     assert {"cct_ns.ci95.p95", "packets.sent", "status", "verdict.value"} <= set(paths)
     for path in paths:

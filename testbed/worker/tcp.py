@@ -30,9 +30,6 @@ _TOTAL_RETRANS, _SEGMENTS_OUT, _SEGMENTS_IN, _BYTES_SENT, _TOTAL_RTO = 100, 136,
 _TCP_INFO_BYTES = 256
 _U32, _U64, _U16 = struct.Struct("=I"), struct.Struct("=Q"), struct.Struct("=H")
 
-UNDILATED = ("TCP's delayed acknowledgement (40 ms)", "TCP's first retransmission timeout (1 s)")
-"""Timers of the kernel that no setting slows down; the minimum timeout is slowed by the route's `rto_min`."""
-
 
 @dataclass(slots=True)
 class _Outgoing:

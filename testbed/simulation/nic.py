@@ -96,6 +96,7 @@ class _SimulatedNic(Generic[_Any]):
         self._order = 0
         self._free_ns = 0  # when the link has serialised all that was handed over, if nothing pauses it
         self._due_ns = _NEVER  # the endpoint's deadline, as last looked at
+        self._idle_ns = -1  # when something was due last, and nothing was done
         self._off = False
         self._counts = dict.fromkeys(_COUNTED, 0)
         if self._plain is None:
@@ -154,6 +155,10 @@ class _SimulatedNic(Generic[_Any]):
         if self._held and self._held[0][0] < due_ns:
             due_ns = self._held[0][0]
         if due_ns <= now:
+            if self._free_ns <= now and self._idle_ns < now:
+                self._idle_ns = now  # what was heard has made it due: its deadline is told in a turn of its own
+                self._core.alarm(self.socket, now)
+                return
             if self._free_ns <= now:
                 raise RunFailed(
                     f"an endpoint says at {now} ns that something is due, and does nothing",

@@ -25,7 +25,7 @@ class _Marking:
 
 
 class NdpConnection(HalvedConnection[NdpSender, NdpReceiver]):
-    """A `testbed.transport.selective.endpoint.Connection`. Answers keep to one path (our choice: those are short).
+    """A `testbed.transport.selective.endpoint.Connection`.
 
     counters.naks counts NACKs sent; extra has naks_received, trimmed (packets that came cut) and pulls (that no answer
     told of).
@@ -45,6 +45,10 @@ class NdpConnection(HalvedConnection[NdpSender, NdpReceiver]):
         receiver = NdpReceiver(constants, address, counters, events, pulls)
         super().__init__(sender, receiver, _Marking(constants), address, counters, events, line)
         self._start = checked_from(address.local_qp)
+        self._spray = spray
+
+    def _port(self) -> int:
+        return self._spray.port()
 
     def _take(self, data: bytes, payload: memoryview, ecn: int, now: int) -> str | None:  # noqa: ARG002
         try:

@@ -37,7 +37,7 @@ PARAMETERS = (
     of_roce("mtu"),
     Parameter(
         "entropies",
-        "different UDP source ports of a rank's data, which take turns in an order drawn anew each time; 1: one path",
+        "different UDP source ports of a rank, which take turns in an order drawn anew each time; 1: one path",
         64,
         "",
         "Ultra Ethernet's simulator; NDP knows the paths themselves, and permutes them",

@@ -1,4 +1,4 @@
-"""The UDP source ports of a rank's data packets: all in turn, in an order that is drawn anew once all had theirs.
+"""The UDP source ports of a rank's packets: all in turn, in an order that is drawn anew once all had theirs.
 
 As NDP's senders take the paths through the network, and public htsim's entropies. Ports are those of the rank, whoever
 the peer, since a driver may keep a socket for each; switches hash the addresses too.

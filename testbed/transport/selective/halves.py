@@ -108,10 +108,8 @@ class HalvedConnection(ABC, Generic[S, R]):
         self._counters.sent_packets += len(packets)
         for _, header in packets:
             self._line.leave(now, 8 * (len(header) + FRAME_BYTES))
-        own = self._address
-        return [
-            Burst(own.peer, own.source_port, dscp, ECN_NOT_ECT, now, 0, (header,), _NOTHING) for dscp, header in packets
-        ]
+        peer = self._address.peer
+        return [Burst(peer, self._port(), dscp, ECN_NOT_ECT, now, 0, (header,), _NOTHING) for dscp, header in packets]
 
     def ready_ns(self, now: int) -> int | None:
         return self._sender.ready_ns(now)
@@ -129,6 +127,10 @@ class HalvedConnection(ABC, Generic[S, R]):
     def on_deadline(self, now: int) -> None:
         self._sender.on_deadline(now)
         self._settle()
+
+    def _port(self) -> int:
+        """The UDP source port of the next answer."""
+        return self._address.source_port
 
     @abstractmethod
     def _take(self, data: bytes, payload: memoryview, ecn: int, now: int) -> str | None:

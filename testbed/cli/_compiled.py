@@ -71,8 +71,8 @@ def _messages(spec: Spec) -> int:
 
 def _has_fast_path(given: TransportSpec) -> bool:
     from testbed.transport.congestion import CONGESTIONS  # with it come modules that may have been compiled
-    from testbed.transport.settings import congestion_of
+    from testbed.transport.parameters import kind_of
 
-    control = CONGESTIONS.get(congestion_of(given.congestion)[0])
+    control = CONGESTIONS.get(kind_of(given.congestion)[0])
     quiet = control is not None and control.quiet
     return quiet and given.kind == "roce" and given.parameters.get("verb", "write") == "write"

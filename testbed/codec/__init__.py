@@ -16,7 +16,7 @@ from testbed import plugins
 from testbed.codec import hadamard
 from testbed.errors import UsageError
 from testbed.suggest import did_you_mean
-from testbed.transport.parameters import Parameter, Value, Values, problems
+from testbed.transport.parameters import Parameter, Value, Values, kind_of, problems
 
 Numbers = npt.NDArray[Any]
 NONE = "none"  # gradients move as they are: no codec
@@ -71,13 +71,6 @@ class CodecError(UsageError):
         self.key = key
         self.what = message
         self.suggestion = hint
-
-
-def kind_of(given: Given) -> tuple[str, dict[str, Any]]:
-    """`hadamard` or `{kind: hadamard, block: ...}` as (kind, its parameters)."""
-    if isinstance(given, str):
-        return given, {}
-    return str(given.get("kind", "")), {key: value for key, value in given.items() if key != "kind"}
 
 
 def find(name: str) -> Codec:

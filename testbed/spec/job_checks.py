@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from testbed.codec import CodecError, kind_of, settle
+from testbed.codec import CodecError, settle
 from testbed.collective import ALGORITHMS, IN_NETWORK, algorithms_for, generate
 from testbed.collective.reference import ELEMENTWISE
 from testbed.errors import TestbedError, UsageError
@@ -17,6 +17,7 @@ from testbed.spec.network_checks import MTU_BYTES, Network
 from testbed.suggest import closest
 from testbed.training import GRADIENTS, OF_ANY_SIZE, buffer_elements, is_stored
 from testbed.transport import ParameterError, reduces
+from testbed.transport.parameters import kind_of
 from testbed.units import format_bytes, parse_mtu
 from testbed.wire.roce import MTUS
 

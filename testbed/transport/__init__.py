@@ -71,7 +71,7 @@ def problems(spec: TransportSpec) -> dict[str, tuple[str, str]]:
     except ParameterError as error:
         return dict(error.problems)
     found = parameters.problems(transport.parameters, spec.parameters)
-    if transport.own_control and settings.congestion_of(spec.congestion)[0] != "none":
+    if transport.own_control and parameters.kind_of(spec.congestion)[0] != "none":
         return found | {"congestion": (f"{spec.kind} {transport.own_control}", "leave it out")}
     return found | settings.congestion_problems(spec.congestion)
 

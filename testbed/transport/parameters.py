@@ -103,6 +103,13 @@ class Parameter:
         }
 
 
+def kind_of(given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A name alone, such as `dcqcn`, or a mapping such as `{kind: dcqcn, g: ...}`, as (kind, its parameters)."""
+    if isinstance(given, str):
+        return given, {}
+    return str(given.get("kind", "none")), {key: value for key, value in given.items() if key != "kind"}
+
+
 def problems(table: Sequence[Parameter], given: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """What is wrong with `given`: key -> (message, hint)."""
     known = {parameter.name: parameter for parameter in table}

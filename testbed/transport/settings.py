@@ -6,7 +6,7 @@ from typing import Any
 
 from testbed.transport.congestion import CONGESTIONS, Congestion
 from testbed.transport.endpoint import Path
-from testbed.transport.parameters import Parameter, Value, Values, problems, resolve
+from testbed.transport.parameters import Parameter, Value, Values, kind_of, problems, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +19,9 @@ class Settings:
     congestion_values: Values
 
 
-def congestion_of(given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """`dcqcn` or `{kind: dcqcn, g: ...}` as (kind, its parameters)."""
-    if isinstance(given, str):
-        return given, {}
-    return str(given.get("kind", "none")), {key: value for key, value in given.items() if key != "kind"}
-
-
 def congestion_problems(given: str | Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """What is wrong with the spec's `congestion`: key below `transport` -> (message, hint)."""
-    name, parameters = congestion_of(given)
+    name, parameters = kind_of(given)
     if name not in CONGESTIONS:
         return {"congestion": (f"no congestion control is called {name!r}", f"one of: {', '.join(CONGESTIONS)}")}
     found = problems(CONGESTIONS[name].parameters, parameters)
@@ -45,7 +38,7 @@ def settle(
     scale: str,
 ) -> Settings:
     """The settings for checked parameters."""
-    name, parameters = congestion_of(congestion)
+    name, parameters = kind_of(congestion)
     control = CONGESTIONS[name]
     values = resolve(table, given, path, scale)
     return Settings(

@@ -134,7 +134,7 @@ def _points(records: Sequence[RunRecord]) -> Iterator[str | _Plot]:
     times: dict[str, list[int]] = {}
     for record in records:
         point = record.result.point
-        named = [(key.rpartition(".")[2], _named((key, value))) for key, value in point.items()]
+        named = [(key.rpartition(".")[2], _in_short(value)) for key, value in point.items()]
         name = " · ".join(value if len(keys) == 1 else f"{key}={value}" for key, value in named)
         for job, of_job in record.by_job.items():
             label = " · ".join(filter(None, (name or record.path.name, job and f"job {job}")))
@@ -158,7 +158,7 @@ def _side_by_side(records: Sequence[RunRecord]) -> Iterator[str | _Plot]:
         yield _Plot(f"Distributions of completion times by {series}", delivered.distributions(shown))
         if len(panels) > len(shown):
             yield _note(f"{len(panels) - len(shown)} more panels are left out; report parts of the sweep.")
-    named = {" ".join(map(_named, point.items())): each for point, each in points.items()}
+    named = {" ".join(map(_in_short, point.values())): each for point, each in points.items()}
     if len(named) > 1 and any((each.nmse or 0) > delivered.ROUNDING for each in named.values()):
         few = dict(list(named.items())[: delivered.MOST_CURVES])
         yield _Plot("Error against time", delivered.error_against_time(few))
@@ -194,11 +194,11 @@ def _panels(points: Mapping[_Point, Delivered]) -> tuple[str, dict[str, dict[str
     series = next((name for name in _SERIES if any(_within(key, name) for key in keys)), keys[0] if keys else "run")
     panels: dict[str, dict[str, Delivered]] = {}
     for point, each in points.items():
-        own = [_named(item) for item in point.items() if _within(item[0], series)]
-        others = [f"{key}={_named((key, value))}" for key, value in point.items() if not _within(key, series)]
+        own = [_in_short(value) for key, value in point.items() if _within(key, series)]
+        others = [f"{key}={_in_short(value)}" for key, value in point.items() if not _within(key, series)]
         panels.setdefault(" ".join(others), {})[" ".join(own)] = each
     if all(len(panel) == 1 for panel in panels.values()):
-        panels = {"": {" ".join(map(_named, point.items())): each for point, each in points.items()}}
+        panels = {"": {" ".join(map(_in_short, point.values())): each for point, each in points.items()}}
     return series, {title: dict(list(panel.items())[: delivered.MOST_CURVES]) for title, panel in panels.items()}
 
 
@@ -206,12 +206,8 @@ def _within(key: str, section: str) -> bool:
     return key == section or key.startswith(f"{section}.")
 
 
-def _named(item: tuple[str, Any]) -> str:
-    """A swept value in short: of a mapping its kind and what else it says, of one's own its name."""
-    return _in_short(item[1])
-
-
 def _in_short(value: object) -> str:
+    """A swept value: of a mapping its kind and what else it says, of one's own its name."""
     if isinstance(value, list):
         return ", ".join(map(_in_short, value)) or "none"
     if not isinstance(value, dict):
@@ -225,7 +221,7 @@ def _learning(records: Sequence[RunRecord]) -> dict[str, list[Learnt]]:
     curves: dict[str, list[Learnt]] = {}
     for record in records:
         for job, of_job in record.by_job.items():
-            point = " ".join(map(_named, record.result.point.items()))
+            point = " ".join(map(_in_short, record.result.point.values()))
             label = " ".join(filter(None, (point or record.path.name, job and f"job {job}")))
             if label not in curves and (curve := _learnt(of_job)):
                 curves[label] = curve

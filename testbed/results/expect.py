@@ -47,7 +47,7 @@ def _judge(entry: ExpectSpec, records: Sequence[RunRecord]) -> Iterator[Judgemen
     for record in records[:1]:
         metrics.lookup(record.data, entry.metric)
     keys = {*entry.of, *(entry.to or {})}
-    of = _by_other_keys(usable, entry.of, keys if entry.to is not None else set())
+    of = _by_other_keys(usable, entry.of, keys)
     if entry.to is None:
         for others, runs in of.items():
             yield _absolute(entry, others, runs)

@@ -9,7 +9,12 @@ import pytest
 
 from testbed.emulation import cleanup
 from testbed.emulation.state import RunState
+from tests import shared
 from tests.leftovers import left_of
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    shared.begin(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,6 +30,13 @@ def nothing_left(tmp_path: Path) -> Iterator[None]:
     yield
     for path in tmp_path.rglob("result.json"):
         assert left_of(json.loads(path.read_text())["run_id"]) == []
+
+
+@pytest.fixture
+def one_cleans() -> Iterator[None]:
+    """`testbed clean` removes every run whose owner is dead: tests that leave such runs, or clean, take turns."""
+    with shared.turn("clean"):
+        yield
 
 
 @pytest.fixture

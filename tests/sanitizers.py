@@ -4,22 +4,22 @@ Such a process starts with `environment()` and runs `prelude()` before anything 
 the sanitizers in the place of the installed one.
 """
 
-import atexit
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.shared import made_once
+
 CORE = Path(__file__).parents[1] / "testbed" / "netcore"
-FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fno-omit-frame-pointer")
-SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-BUILD_LIMIT_S = 280
+_BINDING = {CORE / "module.c", *CORE.glob("*_type.c")}  # what makes a Python module of it
+_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fno-omit-frame-pointer", "-fPIC")
+_SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+_BUILD_LIMIT_S = 280
 _PRELUDE = """
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -52,17 +52,37 @@ def assert_clean(file: str, *chosen: str) -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
 
 
-@cache
+def core_objects() -> list[str]:
+    """The object files of the core without its binding."""
+    return _objects("core", sorted({*CORE.glob("*.c")} - _BINDING))
+
+
+def program(source: Path) -> Path:
+    """A C program that has the core in it, warnings being errors."""
+
+    def build(target: Path) -> None:
+        _compile("-o", str(target), str(source), *core_objects(), "-lm")
+
+    return made_once(source.stem, build)
+
+
 def _core() -> Path:
-    """Built once a test run, in a folder that goes with it."""
-    folder = Path(tempfile.mkdtemp(prefix="sanitized-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    target = folder / "_core.so"
-    sources = [str(path) for path in sorted(CORE.glob("*.c"))]
-    command = [os.environ.get("CC") or "cc", *FLAGS, *SANITIZERS, "-fPIC", "-shared", "-o", str(target)]
-    include = f"-I{sysconfig.get_path('include')}"
-    done = subprocess.run(
-        [*command, include, *sources], capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False
-    )
+    def build(target: Path) -> None:
+        _compile("-shared", "-o", str(target), *core_objects(), *_objects("binding", sorted(_BINDING)))
+
+    return made_once("_core.so", build)
+
+
+def _objects(name: str, sources: Sequence[Path]) -> list[str]:
+    def build(folder: Path) -> None:
+        folder.mkdir()
+        _compile("-c", *map(str, sources), folder=folder)
+
+    return sorted(map(str, made_once(name, build).iterdir()))
+
+
+def _compile(*arguments: str, folder: Path | None = None) -> None:
+    command = [os.environ.get("CC") or "cc", *_FLAGS, *_SANITIZERS]
+    command += [f"-I{CORE}", f"-I{sysconfig.get_path('include')}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_LIMIT_S, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
-    return target

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.runs import ENDLESS, LIMIT_S, SMALL, TESTBED, Run, balance, measured, reasons, result_in
 from tests.leftovers import left_of
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 RANKS, ITERATIONS, WARMUP = 3, 3, 1
 NAMED_WITHIN_S = 5.0
 
@@ -97,14 +97,15 @@ def test_an_interrupt_while_the_network_comes_up(tmp_path: Path) -> None:
 
 
 def test_without_its_controller_a_run_goes_on_and_says_so(tmp_path: Path) -> None:
-    with Run(tmp_path, workload={"size": "4KiB", "iterations": 60, "warmup": 0}) as run:
+    with Run(tmp_path, workload={"size": "4KiB", "iterations": 30, "warmup": 0}) as run:
         run.until_measuring()
         os.kill(run.child("controller"), signal.SIGKILL)
         result = measured(run)
-    assert result["cct_ns"]["n"] == 60
+    assert result["cct_ns"]["n"] == 30
     assert "controller" in reasons(result)["lost"]
 
 
+@pytest.mark.usefixtures("one_cleans")
 def test_a_run_that_is_killed_leaves_a_result_and_clean_removes_the_rest(tmp_path: Path) -> None:
     with Run(tmp_path, **ENDLESS) as run:
         run.until_measuring()
@@ -164,7 +165,7 @@ def test_what_is_captured_is_roce_without_a_fault(tmp_path: Path) -> None:
     [("loss", "dropped_loss"), ("corrupt", "dropped_corrupt"), ("duplicate", "duplicated")],
 )
 def test_roce_recovers_and_every_packet_is_accounted_for(impairment: str, counter: str, tmp_path: Path) -> None:
-    links = [{**SMALL["links"][0], impairment: "4%"}]
+    links = [{**SMALL["links"][0], impairment: "1%"}]
     with Run(tmp_path, links=links, workload={"iterations": 2}, transport={"kind": "roce", "mtu": 256}) as run:
         result = measured(run)
     assert result["packets"][counter] > 0
@@ -174,7 +175,7 @@ def test_roce_recovers_and_every_packet_is_accounted_for(impairment: str, counte
 def test_corrupted_packets_are_accounted_for_beside_background_traffic_that_is_corrupted_too(tmp_path: Path) -> None:
     with Run(
         tmp_path,
-        links=[{**SMALL["links"][0], "corrupt": "4%"}],
+        links=[{**SMALL["links"][0], "corrupt": "1%"}],
         workload={"iterations": 4},
         transport={"kind": "roce", "mtu": 256},
         traffic=[{"kind": "constant", "from": "h0", "to": "h1", "rate": "100Mbps"}],
@@ -236,20 +237,6 @@ def test_background_traffic_is_counted_apart_and_marks_are_heeded(tmp_path: Path
     assert {name for name, n in background.items() if n} == {"h3>s0", "h4>s0", "s0>h1", "s0>h2"}
     (achieved,) = run.events("traffic")
     assert achieved
-
-
-def test_a_stall_shows_in_the_rows_and_is_no_skew(tmp_path: Path) -> None:
-    with Run(
-        tmp_path, faults=[{"kind": "stall", "worker": 1, "probability": "100%", "for": "5ms", "of": "iteration"}]
-    ) as run:
-        result = measured(run)
-    starts: dict[str, dict[str, int]] = {}
-    for row in run.table("iterations.csv"):
-        starts.setdefault(row["iteration"] + row["warmup"], {})[row["rank"]] = int(row["start_ns"])
-    assert len(starts) == ITERATIONS + WARMUP
-    for of in starts.values():
-        assert of["1"] - max(of["0"], of["2"]) > 3_000_000  # the others may have started late on a busy machine
-    assert result["cct_ns"]["min"] >= 5_000_000
 
 
 def test_a_kill_of_the_spec_ends_what_cannot_do_without_the_rank(tmp_path: Path) -> None:

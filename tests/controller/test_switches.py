@@ -23,7 +23,7 @@ from testbed.run.channel import Message
 from testbed.run.conductor import Conductor
 from testbed.spec.model import Spec
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow]
 
 LIMIT_S = 30.0
 FLOWS = range(49_152, 49_152 + 256)  # source ports

@@ -32,6 +32,7 @@ expect 2 00 11 22
 
 needs_root = [
     pytest.mark.root,
+    pytest.mark.beside,
     pytest.mark.slow,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root for network namespaces and packet sockets"),
 ]

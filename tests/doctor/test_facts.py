@@ -7,6 +7,7 @@ from testbed.doctor import facts
 
 
 @pytest.mark.root
+@pytest.mark.beside
 def test_each_part_of_the_kernel_is_tried_by_itself() -> None:
     parts = {
         "loopback": "ip link set lo up",

@@ -165,6 +165,7 @@ def test_a_lack_ends_the_measurement_before_it_begins(machine: Callable[..., Non
 
 
 @pytest.mark.root
+@pytest.mark.beside
 @pytest.mark.slow
 def test_a_measurement_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:

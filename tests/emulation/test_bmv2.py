@@ -22,7 +22,7 @@ from testbed.spec.model import Spec
 from .test_network import reached
 from .traces import everything_of
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow]
 real = pytest.mark.skipif(bool(bmv2_lacks()), reason=f"the real bmv2 is wanted, and {bmv2_lacks() or 'is here'}")
 ENDED_S = 10.0
 STAND_IN = Path(__file__).with_name("simple_switch_grpc.py")

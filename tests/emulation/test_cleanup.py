@@ -15,7 +15,7 @@ from testbed.emulation.state import ProcessKey, RunState, runs
 
 from .traces import everything_of
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow, pytest.mark.usefixtures("one_cleans")]
 
 OWNER = """
 import sys, time

@@ -22,7 +22,7 @@ from .test_network import reached
 from .test_standing import verb
 from .traces import everything_of
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow]
 L3_ECMP = NativeSwitch("l3_ecmp", "strict", None, None, 0)
 CONNECTED_S = 10.0
 DROPPING = """\
@@ -240,6 +240,7 @@ def test_a_network_that_stays_does_as_others_do(standing: RunState) -> None:
     assert not standing.alive
 
 
+@pytest.mark.usefixtures("one_cleans")
 def test_a_killed_owner_s_switches_are_cleaned_away() -> None:
     state, _ = keeper.bring_up(native_plan("star", hosts=2))
     subprocess.run(["kill", "-9", str(state.record.owner.pid)], check=True)

@@ -18,7 +18,7 @@ from testbed.plan.model import LinkDriver, Plan
 from .builders import install_flows, small_plan
 from .traces import everything_of, machine_settings
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow]
 
 
 def alone(plan: Plan, state: RunState, logs: Path) -> EmulatedNetwork:

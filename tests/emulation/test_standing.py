@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -19,7 +20,7 @@ from testbed.run.channel import Channel
 from .builders import small_plan
 from .traces import everything_of
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow]
 
 
 def verb(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
@@ -27,8 +28,8 @@ def verb(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]"
     return subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.fixture
-def standing() -> Iterator[RunState]:
+@contextmanager
+def a_network() -> Iterator[RunState]:
     state, times = keeper.bring_up(small_plan("star", hosts=2, driver="netcore"))
     assert times.total_s > 0
     yield state
@@ -37,8 +38,22 @@ def standing() -> Iterator[RunState]:
     assert everything_of(state) == []
 
 
-def test_a_program_runs_on_a_host_as_if_it_were_started_there(standing: RunState) -> None:
-    run = standing.run_id
+@pytest.fixture
+def standing() -> Iterator[RunState]:
+    with a_network() as state:
+        yield state
+
+
+@pytest.fixture(scope="module")
+def lasting() -> Iterator[RunState]:
+    """One that several tests use, and leave up."""
+    with a_network() as state:
+        yield state
+        assert state.alive
+
+
+def test_a_program_runs_on_a_host_as_if_it_were_started_there(lasting: RunState) -> None:
+    run = lasting.run_id
     assert verb("exec", "--run", run, "h0", "--", "ping", "-c", "2", "-i", "0.1", "10.0.0.2").returncode == 0
     assert verb("exec", "--run", run, "h1", "--", "sh", "-c", "exit 7").returncode == 7
     echoed = verb("exec", "--run", run, "h1", "--", "cat", stdin="through and through")
@@ -48,13 +63,14 @@ def test_a_program_runs_on_a_host_as_if_it_were_started_there(standing: RunState
     assert "10.0.0.2/8" in addresses.stdout
 
 
-def test_a_host_that_is_not_there_is_a_usage_error(standing: RunState) -> None:
-    done = verb("exec", "--run", standing.run_id, "h7", "--", "true")
+def test_a_host_that_is_not_there_is_a_usage_error(lasting: RunState) -> None:
+    done = verb("exec", "--run", lasting.run_id, "h7", "--", "true")
     assert done.returncode == 2
     assert "no host 'h7'" in done.stderr
     assert "one of: h0, h1" in done.stderr
 
 
+@pytest.mark.usefixtures("one_cleans")
 def test_status_lists_it_and_down_ends_it(standing: RunState) -> None:
     (row,) = [row for row in json.loads(verb("status", "--json").stdout) if row["run_id"] == standing.run_id]
     assert (row["kind"], row["name"], row["state"]) == ("up", "small", "live")
@@ -67,21 +83,21 @@ def test_status_lists_it_and_down_ends_it(standing: RunState) -> None:
     assert verb("down", "--run", standing.run_id).returncode == 2
 
 
-def test_who_asks_and_goes_away_leaves_the_network_up(standing: RunState) -> None:
-    control = standing.directory / CONTROL
+def test_who_asks_and_goes_away_leaves_the_network_up(lasting: RunState) -> None:
+    control = lasting.directory / CONTROL
     with socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(control))
     channel = Channel.connect(control, role="operator")
     channel.send({"op": "swap", "id": 1, "switch": "s0", "program": "spray", "entries": None, "keep": False})
     channel.close()
-    done = verb("p4", "swap", "--run", standing.run_id, "s0", "spray")
+    done = verb("p4", "swap", "--run", lasting.run_id, "s0", "spray")
     assert done.returncode == 2
     assert "s0 is a switch of kind ovs" in done.stderr
-    assert standing.alive
+    assert lasting.alive
 
 
-def test_nonsense_on_its_socket_is_answered_and_leaves_the_network_up(standing: RunState) -> None:
-    control = standing.directory / CONTROL
+def test_nonsense_on_its_socket_is_answered_and_leaves_the_network_up(lasting: RunState) -> None:
+    control = lasting.directory / CONTROL
     for first in (b"swap s0\n", b"[]\n", b"{}\n"):
         with socket.socket(socket.AF_UNIX) as stranger:
             stranger.connect(str(control))
@@ -92,7 +108,7 @@ def test_nonsense_on_its_socket_is_answered_and_leaves_the_network_up(standing: 
         answer = channel.request(asked)["refused"]
         assert (answer["status"], "a request to swap has id, switch, program" in answer["error"]) == (2, True)
     channel.close()
-    assert standing.alive
+    assert lasting.alive
 
 
 @pytest.mark.parametrize("child", ["fabric", "ovs-vswitchd"])
@@ -110,6 +126,7 @@ def test_a_network_of_which_a_process_died_is_broken(child: str, standing: RunSt
     assert verb("down", "--run", run).returncode == 0
 
 
+@pytest.mark.usefixtures("one_cleans")
 def test_a_killed_keeper_takes_its_children_along_and_clean_does_the_rest(standing: RunState) -> None:
     os.kill(standing.record.owner.pid, signal.SIGKILL)
     while standing.alive:

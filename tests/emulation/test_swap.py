@@ -14,7 +14,7 @@ from .test_native import DROPPING, cable_between, planned
 from .test_network import reached
 from .traces import everything_of
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow]
 PINGS = 200
 REMEMBERING = """\
 #include <core.p4>

@@ -7,6 +7,7 @@ import json
 import os
 import select
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from typing import Literal, Self
 from testbed import netcore
 from testbed.emulation import namespaces
 from testbed.emulation.fabric_client import FabricClient
+from testbed.fabric.counters import Counts
 from testbed.fabric.model import FabricConfig, FabricLink, LinkEnd
 from testbed.run.channel import Hub
 from testbed.topology.graph import LinkParameters
@@ -26,6 +28,8 @@ from testbed.topology.graph import LinkParameters
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h; not in Python
 START_LIMIT_S = 20.0
 COMMAND_LIMIT_S = 20.0
+PAYLOAD_BYTES = 1000  # of a numbered packet
+FRAME_BYTES = PAYLOAD_BYTES + 42
 _numbers = itertools.count()
 
 
@@ -170,6 +174,20 @@ def run(*command: str) -> str:
     result = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_LIMIT_S, check=False)
     assert result.returncode == 0, f"{' '.join(command)}: {result.stderr}"
     return result.stdout
+
+
+def numbered(first: int, count: int) -> bytes:
+    """The payloads of so many packets, each of which begins with its number."""
+    return b"".join(struct.pack("!I", number) + bytes(PAYLOAD_BYTES - 4) for number in range(first, first + count))
+
+
+def numbers(data: bytes) -> list[int]:
+    return [struct.unpack_from("!I", data, start)[0] for start in range(0, len(data), PAYLOAD_BYTES)]
+
+
+def check_balance(counts: Counts) -> None:
+    dropped = counts.dropped_queue + counts.dropped_loss + counts.dropped_down
+    assert counts.entered + counts.duplicated == counts.packets + dropped + counts.in_flight
 
 
 def wait_until(condition: str, holds: Callable[[], bool], limit_s: float = 5.0) -> None:

@@ -13,7 +13,7 @@ from testbed.emulation.state import RunState
 from tests.emulation.builders import install_flows, small_plan
 from tests.netcore.rig import wait_until
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow]
 
 PORT = 4791  # the job's
 PACKETS = 400  # of each part

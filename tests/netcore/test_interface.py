@@ -22,6 +22,7 @@ from tests.netcore.veths import Leaf, veths
 
 pytestmark = [
     pytest.mark.root,
+    pytest.mark.beside,
     pytest.mark.slow,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root for network namespaces and packet sockets"),
 ]

@@ -19,7 +19,12 @@ from testbed.dataplane.native.loader import load_program
 from testbed.emulation import namespaces
 from tests.netcore.rig import Host, run
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.beside,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+]
 
 SEGMENT_BYTES, SEGMENTS = 1000, 20
 SOURCE = """

@@ -27,7 +27,7 @@ workload: {{kind: collective, collective: allreduce, algorithm: ring, size: 1KiB
 faults: {faults}
 """
 
-root = [pytest.mark.root, pytest.mark.slow]
+root = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow]
 
 
 def covers(prefix: str, ip: str) -> bool:

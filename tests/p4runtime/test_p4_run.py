@@ -21,6 +21,7 @@ NOTHING: Any = None  # a datapath that is not asked
 
 
 @pytest.mark.root
+@pytest.mark.beside
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root for network namespaces and packet sockets")
 def test_a_client_fills_tables_and_talks_by_packets() -> None:

@@ -119,6 +119,7 @@ def test_scatter_survives_bad_packets(header: bytes) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.beside
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root (network namespaces)")
 def test_all_of_them_on_a_real_network(tmp_path: Path) -> None:

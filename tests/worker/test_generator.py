@@ -101,6 +101,7 @@ def test_nothing_leaves_before_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.beside
 def test_every_packet_has_its_number(tmp_path: Path) -> None:
     wire = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
     numbers: list[int] = []

@@ -186,6 +186,7 @@ def test_an_unknown_request_is_answered_with_an_error(tmp_path: Path) -> None:
 
 @root
 @pytest.mark.root
+@pytest.mark.beside
 @pytest.mark.parametrize("transport", ["roce", "tcp"])
 def test_over_veth_between_namespaces(transport: str, tmp_path: Path) -> None:
     plan = make_plan(3, transport=transport, workload={"dtype": "int32", "size": "1MB"}, **CALM)

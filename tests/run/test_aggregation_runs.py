@@ -14,6 +14,7 @@ from tests.cli.runs import Run
 pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 LINKS = [{"rate": "200Mbps", "delay": "50us", "queue": "256KiB"}]
 SUMS: dict[str, Any] = {
+    "time_dilation": 10,
     "switches": {"kind": "native"},
     "links": LINKS,
     "transport": {"kind": "aggregation"},
@@ -77,8 +78,9 @@ def test_a_slot_that_waits_names_whom_for(tmp_path: Path) -> None:
     changes = {
         "topology": LEAF_SPINE,
         "workers": {"count": 6},
+        "workload": {"iterations": 100},
         "faults": [{"kind": "link-down", "select": "h4-leaf1", "at": "1ms"}],
-        "limits": {"stall": "100ms"},
+        "limits": {"stall": "200ms"},
     }
     with Run(tmp_path, **runs.merged(SUMS, changes)) as run:
         assert run.end() == 1
@@ -117,7 +119,7 @@ def test_a_swapped_program_goes_on_adding_up(tmp_path: Path) -> None:
     ids=["kill", "link-down"],
 )
 def test_sums_that_can_never_be_end_the_run_soon(fault: dict[str, Any], why: str, tmp_path: Path) -> None:
-    """`limits.stall` is model time, at this dilation 10 minutes."""
+    """`limits.stall` is model time, at this dilation 5 minutes."""
     changes = {
         "topology": LEAF_SPINE,
         "workers": {"count": 6},

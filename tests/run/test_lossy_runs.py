@@ -15,6 +15,7 @@ LINK = {"rate": "100Mbps", "delay": "100us", "queue": "256KiB"}
 
 def lossy(name: str, link: dict[str, str], **changes: Any) -> dict[str, Any]:
     base = {
+        "time_dilation": 5,
         "transport": {"kind": ONCE + name, "patience": "20ms"},
         "links": [LINK | link],
         "workload": {"size": "192KiB", "algorithm": "ring"},

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow, pytest.mar
 NATIVE = {"kind": "native", "program": "l3_ecmp"}
 # All workers send to one at a time, into a port whose queue does not hold what they have under way.
 INCAST: dict[str, Any] = {
+    "time_dilation": 5,
     "topology": {"kind": "star", "hosts": 5},
     "links": [{"rate": "100Mbps", "delay": "50us", "queue": "16KiB"}],
     "workers": {"count": 5},
@@ -169,7 +170,7 @@ def test_copies_for_a_monitor_balance(port: int, transport: str, tmp_path: Path)
 def test_a_run_that_fails_tells_what_a_program_dropped(tmp_path: Path) -> None:
     no_way_to_h1 = "if (headers.ipv4.destination == 0x0A000002) { headers.ipv4.destination = 0x0A00FFFF; }"
     (tmp_path / "own.p4").write_text(OWN.replace("SOMETHING;", no_way_to_h1))
-    with Run(tmp_path, switches={"kind": "native", "program": "own.p4"}) as run:
+    with Run(tmp_path, switches={"kind": "native", "program": "own.p4"}, limits={"stall": "100ms"}) as run:
         assert run.end() == 1
     rows = {(row["kind"], row["name"]): int(row["packets"]) for row in run.table("switches.csv")}
     dropped = re.search(r"packets lost: ([\d,]+) by switch s0's program \(DROP_NO_ROUTE\)", run.result["failure"])
@@ -183,7 +184,6 @@ def test_entries_of_a_spec_give_priorities_and_marks(tmp_path: Path) -> None:
     """Bursts into the port of the rank that all send to; the job waits for them, or with a larger priority does not."""
     keys: dict[str, Any] = {
         **INCAST,
-        "time_dilation": 10,
         "links": [{"rate": "100Mbps", "delay": "20us", "queue": "256KiB"}],
         "transport": {"congestion": "dcqcn"},  # whose packets are ECN-capable
         "workers": {"count": 3},

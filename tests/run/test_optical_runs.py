@@ -10,7 +10,7 @@ from tests.cli.runs import Run
 from tests.run.test_aggregation_runs import SUMS, measured
 
 pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
-OPTICAL: dict[str, Any] = runs.merged(SUMS, {"transport": {"protocol": "optical", "block": 64}})
+OPTICAL: dict[str, Any] = runs.merged(SUMS, {"time_dilation": 20, "transport": {"protocol": "optical", "block": 64}})
 CASCADE: dict[str, Any] = {
     "topology": {"kind": "leaf-spine", "spines": 1, "leaves": 2, "hosts": 2},
     "workers": {"count": 4},

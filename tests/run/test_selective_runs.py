@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow, pytest.mar
 def test_integers_over_links_that_lose(kind: str, tmp_path: Path) -> None:
     with Run(
         tmp_path,
+        time_dilation=5,
         transport={"kind": kind},
         links=[{"rate": "100Mbps", "delay": "100us", "queue": "256KiB", "loss": "1%"}],
         workload={"size": "64KiB", "dtype": "int32"},

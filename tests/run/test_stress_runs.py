@@ -10,6 +10,7 @@ from tests.cli.runs import Run
 
 pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 STAR: dict[str, Any] = {
+    "time_dilation": 5,
     "switches": {"kind": "native"},
     "topology": {"kind": "star", "hosts": 6},
     "links": [{"rate": "100Mbps", "delay": "100us", "queue": "256KiB"}],

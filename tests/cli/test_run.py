@@ -175,7 +175,7 @@ def test_roce_recovers_and_every_packet_is_accounted_for(impairment: str, counte
 def test_corrupted_packets_are_accounted_for_beside_background_traffic_that_is_corrupted_too(tmp_path: Path) -> None:
     with Run(
         tmp_path,
-        links=[{**SMALL["links"][0], "corrupt": "1%"}],
+        links=[{**SMALL["links"][0], "corrupt": "4%"}],
         workload={"iterations": 4},
         transport={"kind": "roce", "mtu": 256},
         traffic=[{"kind": "constant", "from": "h0", "to": "h1", "rate": "100Mbps"}],

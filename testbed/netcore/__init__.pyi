@@ -445,7 +445,9 @@ class Fabric:
         """Make `play` return when the turn or function that calls this is over."""
 
     def statistics(self) -> dict[str, int]:
-        """events fired by `play`, hops (packets that links delivered), packets now, most_packets at once."""
+        """events fired by `play`, hops (packets that links delivered), packets now, most_packets at once; now_ns, the
+        clock's time, which after an exception is that of the turn or function that raised it.
+        """
 
     def queued(self) -> list[int]:
         """Bytes that wait before each link now, by its number, under a virtual clock."""

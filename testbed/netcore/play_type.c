@@ -128,8 +128,8 @@ PyObject *py_statistics(PyObject *self, PyObject *unused)
         return NULL;
     for (size_t i = 0; i < fabric->link_count; i++)
         hops += link_counts_of(&fabric->links[i]->link, LINK_ALL).packets;
-    return Py_BuildValue("{sKsKsKsK}", "events", fabric->fired, "hops", hops, "packets", fabric->pool.packets, "most_packets",
-                         fabric->pool.most_packets);
+    return Py_BuildValue("{sKsKsKsKsL}", "events", fabric->fired, "hops", hops, "packets", fabric->pool.packets,
+                         "most_packets", fabric->pool.most_packets, "now_ns", (long long)fabric->virtual_ns);
 }
 
 PyObject *py_queued(PyObject *self, PyObject *unused)

@@ -242,7 +242,7 @@ class SimulatedRun:
     def _close(self, parts: _Parts, error: TestbedError | None) -> None:
         """Tell what the simulation came to, and after a failure what may be its reason."""
         told = parts.network.core.statistics()
-        self.simulation = Simulation(events=told["events"], hops=told["hops"], virtual_ns=parts.network.now_ns)
+        self.simulation = Simulation(events=told["events"], hops=told["hops"], virtual_ns=told["now_ns"])
         if error is None:
             return
         self._tally, known = parts.books.close_early()

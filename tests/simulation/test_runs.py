@@ -142,6 +142,18 @@ def test_what_the_simulation_came_to(tmp_path: Path) -> None:
     assert told.virtual_ns >= sum(run.cct_ns)
 
 
+def test_a_failure_is_at_its_instant(tmp_path: Path) -> None:
+    """And not where the stretch of virtual time began in which it came: how long those are is as real time has it."""
+    work = {"size": "1MiB", "iterations": 1, "warmup": 0}
+    ends = []
+    for at in ("0ns", "1234567ns"):
+        run = simulate(tmp_path / at, workload=work, faults=[{"kind": "kill", "worker": [0, 1, 2, 3], "at": at}])
+        assert "no rank is left" in str(run.error)
+        assert run.result.simulation is not None
+        ends.append(run.result.simulation.virtual_ns)
+    assert ends[1] - ends[0] == 1_234_567
+
+
 def test_gradients_without_numbers_take_the_same_time(tmp_path: Path) -> None:
     with_numbers = valid(simulate(tmp_path / "numbers", workload=SMALL))
     without = valid(simulate(tmp_path / "none", workload={**SMALL, "gradients": "none"}))

@@ -21,6 +21,11 @@ def until_end(measure: Callable[[], None]) -> tuple[Status, TestbedError | None]
         return "interrupted", interrupt
     except TestbedError as failure:
         return "failed", failure
+    except MemoryError:
+        return "failed", RunFailed(
+            "there is no memory for more of what is under way",
+            hint="packets may have 2 GiB: lower transport.window, the size or the number of ranks",
+        )
     return "ok", None
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from testbed.simulation.network import SimulatedNetwork
 from tests.simulation.runs import Run, simulate
 
 SMALL = {"size": "64KiB", "iterations": 4, "warmup": 1}
@@ -152,6 +153,16 @@ def test_a_failure_is_at_its_instant(tmp_path: Path) -> None:
         assert run.result.simulation is not None
         ends.append(run.result.simulation.virtual_ns)
     assert ends[1] - ends[0] == 1_234_567
+
+
+def test_lack_of_memory_fails_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def play(*_: object) -> int:
+        raise MemoryError
+
+    monkeypatch.setattr(SimulatedNetwork, "play", play)
+    run = simulate(tmp_path / "run", workload=SMALL)
+    assert run.result.status == "failed"
+    assert "there is no memory for more" in str(run.error)
 
 
 def test_gradients_without_numbers_take_the_same_time(tmp_path: Path) -> None:

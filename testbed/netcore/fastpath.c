@@ -151,8 +151,10 @@ static void post_send(struct fast_rank *rank, struct fast_layer *layer, uint32_t
     layer->states[index] = FAST_POSTED;
     if (pair->next_packet == pair->end)
         pair->open_ns = now_ns;
-    if (!push(&pair->messages, id))
+    if (!push(&pair->messages, id)) {
         rank->lacks = true;
+        return;
+    }
     pair->end += packets_of(rank, id);
     activate(rank, pair);
 }
@@ -280,8 +282,8 @@ static bool goes_on(const struct fast_rank *rank, const struct fast_pair *pair, 
 {
     uint32_t mtu_bytes = rank->constants.mtu_bytes;
     const uint8_t *reth = bth + BTH_BYTES, *immediate = reth;
-    if (bth[0] == WRITE_FIRST || bth[0] == WRITE_ONLY_IMMEDIATE) {
-        bool whole = bth[0] == WRITE_ONLY_IMMEDIATE;
+    bool whole = bth[0] == WRITE_ONLY_IMMEDIATE;
+    if (bth[0] == WRITE_FIRST || whole) {
         uint32_t key = load32(reth + 8), length = load32(reth + 12);
         if (look->incoming != FAST_NONE || load32(reth) || load32(reth + 4) || (length <= mtu_bytes) != whole || !length)
             return false;
@@ -290,11 +292,11 @@ static bool goes_on(const struct fast_rank *rank, const struct fast_pair *pair, 
         if (look->incoming == FAST_NONE || bytes_of(rank, look->incoming) != length)
             return false;
         immediate += RETH_BYTES;
-    }
-    if (look->incoming == FAST_NONE)
+    } else if (look->incoming == FAST_NONE || (bth[0] != WRITE_MIDDLE && bth[0] != WRITE_LAST_IMMEDIATE)) {
         return false;
+    }
     uint64_t left = bytes_of(rank, look->incoming) - look->filled;
-    look->ends = bth[0] == WRITE_LAST_IMMEDIATE || bth[0] == WRITE_ONLY_IMMEDIATE;
+    look->ends = whole || bth[0] == WRITE_LAST_IMMEDIATE;
     if (look->ends ? bytes != left || bytes > mtu_bytes || load32(immediate) != tag_of(rank, look->incoming)
                    : bytes != mtu_bytes || left <= bytes)
         return false;

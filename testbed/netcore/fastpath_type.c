@@ -304,23 +304,28 @@ static PyObject *py_progress(PyObject *self, PyObject *unused)
     return received ? Py_BuildValue("(LNK)", (long long)of->progress_ns, received, of->received_bytes) : NULL;
 }
 
-static PyObject *py_states(PyObject *self, PyObject *argument)
+/* The layer that a number names; NULL: an exception tells that there is none. */
+static const struct fast_layer *layer_at(PyObject *self, PyObject *number)
 {
     const struct fast_rank *of = rank_of(self);
-    size_t index = PyLong_AsSize_t(argument);
-    if (PyErr_Occurred() || index >= of->layer_count)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "there is no layer %zu", index);
-    return PyBytes_FromStringAndSize((const char *)of->layers[index].states, of->layers[index].operations);
+    size_t index = PyLong_AsSize_t(number);
+    if (index < of->layer_count)
+        return &of->layers[index];
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_IndexError, "there is no layer %zu", index);
+    return NULL;
+}
+
+static PyObject *py_states(PyObject *self, PyObject *argument)
+{
+    const struct fast_layer *layer = layer_at(self, argument);
+    return layer ? PyBytes_FromStringAndSize((const char *)layer->states, layer->operations) : NULL;
 }
 
 static PyObject *py_waits(PyObject *self, PyObject *argument)
 {
-    const struct fast_rank *of = rank_of(self);
-    size_t index = PyLong_AsSize_t(argument);
-    if (PyErr_Occurred() || index >= of->layer_count)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "there is no layer %zu", index);
-    const struct fast_layer *layer = &of->layers[index];
-    PyObject *list = PyList_New(layer->operations);
+    const struct fast_layer *layer = layer_at(self, argument);
+    PyObject *list = layer ? PyList_New(layer->operations) : NULL;
     for (uint32_t i = 0; list && i < layer->operations; i++) {
         PyObject *number = PyLong_FromLong(layer->waits[i]);
         if (number)

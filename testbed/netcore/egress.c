@@ -8,11 +8,13 @@
 static void on_freed(struct link_source *source, int64_t at_ns);
 static void on_cut(struct link_source *source, int64_t at_ns);
 static void on_mended(struct link_source *source, int64_t at_ns);
+static void on_soon(const struct link_source *source);
 static void on_resume(struct event *event, int64_t at_ns);
 
 bool egress_init(struct egress *egress, struct link *link)
 {
-    *egress = (struct egress){.source = {on_freed, on_cut, on_mended}, .link = link, .resume.fire = on_resume};
+    static const struct link_source_type type = {on_freed, on_cut, on_mended, on_soon};
+    *egress = (struct egress){.source = {&type}, .link = link, .resume.fire = on_resume};
     link->source = &egress->source;
     return eventq_attach(link->events, 1);
 }
@@ -260,6 +262,13 @@ void egress_pause(struct egress *egress, unsigned priority, int64_t until_ns, in
 static void on_freed(struct link_source *source, int64_t at_ns)
 {
     egress_serve(CONTAINER_OF(source, struct egress, source), at_ns);
+}
+
+static void on_soon(const struct link_source *source)
+{
+    const struct egress *egress = CONTAINER_OF(source, struct egress, source);
+    if (egress->backlog)
+        __builtin_prefetch(egress->queues[31 - __builtin_clz(egress->backlog)].packets.first);
 }
 
 static void on_resume(struct event *event, int64_t at_ns)

@@ -37,28 +37,42 @@ struct egress {
     bool weighted;
     bool serving;    /* is picking: what is sent meanwhile waits */
     bool resuming;   /* `resume` is scheduled, at `resume_ns` */
+    struct link_source source;
     struct buffer *buffer; /* of the switch; NULL: none */
     struct capture *capture; /* of what the link takes; NULL: nobody looks at it */
     struct pfc *pfc;       /* what is asked of the other end; NULL: nothing ever is */
-    struct link_source source;
-    struct egress_queue queues[PACKET_PRIORITIES];
     /* Told of each packet with a context that leaves its queue for service, `deq_depth` bytes staying there:
      * `packet->enqueued_ns` and `enqueued_depth` tell the rest. It returns what is to be sent, which may be longer or shorter
      * or another packet, or NULL: it took the packet, and the next is to be served. NULL: no packet has a context. */
     struct packet *(*leave)(void *owner, struct packet *packet, uint64_t deq_depth, int64_t now_ns);
-    void *owner;
     void (*drained)(struct egress *egress, int64_t now_ns); /* what waited was served, or dropped; NULL: nobody cares */
+    struct egress_queue queues[PACKET_PRIORITIES];
+    void *owner;
     int64_t resume_ns;
     struct event resume; /* the earliest end of a pause that holds packets up */
     int64_t pause_since_ns, pause_end_ns; /* in which a priority is paused, or was; not counted yet in ... */
     int64_t paused_ns;
 };
 
+_Static_assert(offsetof(struct egress, queues) == CACHE_LINE, "an egress's first part fits a cache line");
+
 /* Put an egress before a link, strict and with nobody to tell. False: no memory. */
 bool egress_init(struct egress *egress, struct link *link);
 
 /* Weighted by `weights`, each at least 1, or strict: NULL. */
 void egress_schedule(struct egress *egress, const uint32_t *weights);
+
+/* A packet will be taken in for a link: have what is looked at for it fetched, all at once. */
+static inline void egress_soon(const struct egress *egress, const struct link *link)
+{
+    __builtin_prefetch(egress);
+    __builtin_prefetch(egress->queues);
+    __builtin_prefetch(link);
+    __builtin_prefetch(&link->epoch);
+    __builtin_prefetch(&link->service_end);
+    __builtin_prefetch(&link->parameters);
+    __builtin_prefetch(&link->counts[LINK_FIRST_JOB].entered);
+}
 
 /* Take in a packet for the queue of its `priority`; the egress owns it. */
 void egress_send(struct egress *egress, struct packet *packet, int64_t now_ns);

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 
 #define ARITY 4
+/* Places behind the event that is fired, of those for which memory is fetched: the event, what it refers to, what that does. */
+#define EVENT_AT (EVENTQ_AHEAD - 2)
+#define SOON_AT 4
+#define NEXT_AT 2
 
 /* In one piece and without a branch: which of two comes first is what no processor predicts. */
 static __int128 key(const struct eventq_entry *entry)
@@ -117,11 +121,16 @@ static inline void put_in_front(struct eventq_heap *heap, struct eventq_entry en
     *front(heap, place) = entry;
 }
 
-/* Have the first of the heap in front, and nobody in its place. */
+/* Have the first of the heap, which comes after all in front, be the last of these. */
+static inline void advance(struct eventq_heap *heap)
+{
+    *front(heap, heap->fronts++) = heap->entries[0];
+}
+
+/* The same, and nobody in its place. */
 static void refill(struct eventq_heap *heap)
 {
-    heap->vacant = false;
-    put_in_front(heap, heap->entries[0]);
+    advance(heap);
     take_away(heap, 0);
 }
 
@@ -130,14 +139,11 @@ void eventq_schedule_at_place(struct eventq *queue, struct event *event, int64_t
     struct eventq_heap *heap = event->inward ? &queue->inward : &queue->outward;
     struct eventq_entry entry = {at_ns, place, event};
     assert(heap->fronts + heap->count < queue->attached);
-    if (heap->vacant && before(&heap->entries[0], &entry)) {
-        heap->vacant = false;
-        put_in_front(heap, heap->entries[0]);
+    if (heap->fronts < EVENTQ_AHEAD && heap->count && before(&heap->entries[0], &entry)) {
+        advance(heap);
         sink(heap, 0, entry);
         return;
     }
-    if (heap->vacant)
-        refill(heap);
     if (heap->fronts == EVENTQ_FRONT && before(&entry, front(heap, EVENTQ_FRONT - 1))) {
         rise(heap, heap->count++, *front(heap, EVENTQ_FRONT - 1));
         heap->fronts--;
@@ -152,8 +158,6 @@ void eventq_cancel(struct eventq *queue, const struct event *event)
 {
     struct eventq_heap *heap = event->inward ? &queue->inward : &queue->outward;
     unsigned place = 0;
-    if (heap->vacant)
-        refill(heap);
     while (place < heap->fronts && front(heap, place)->event != event)
         place++;
     if (place < heap->fronts) {
@@ -175,9 +179,33 @@ static const struct eventq_entry *first_of(const struct eventq_heap *heap)
     return heap->fronts ? &heap->front[heap->first] : heap->count ? heap->entries : &nothing;
 }
 
+/* An event, and what lies behind it, of what it belongs to. */
+static inline void fetch(const struct event *event)
+{
+    __builtin_prefetch(event);
+    __builtin_prefetch((const void *)((uintptr_t)event + CACHE_LINE));
+}
+
+static inline void tell(const struct event *event, bool next)
+{
+    if (event->soon)
+        event->soon(event, next);
+}
+
 int64_t eventq_wake_ns(const struct eventq *queue)
 {
     return first_of(&queue->outward)->at_ns;
+}
+
+/* Where events are many, what they look at is in no near cache: have it fetched while those before them are fired. */
+static inline void foresee(struct eventq_heap *heap)
+{
+    if (heap->fronts > EVENT_AT)
+        fetch(front(heap, EVENT_AT)->event);
+    if (heap->fronts > SOON_AT)
+        tell(front(heap, SOON_AT)->event, false);
+    if (heap->fronts > NEXT_AT)
+        tell(front(heap, NEXT_AT)->event, true);
 }
 
 size_t eventq_run(struct eventq *queue, int64_t until_ns, size_t limit)
@@ -193,10 +221,10 @@ size_t eventq_run(struct eventq *queue, int64_t until_ns, size_t limit)
             break;
         queue->left--;
         heap->first = (heap->first + 1) % EVENTQ_FRONT;
-        heap->vacant = !--heap->fronts && heap->count;
-        __builtin_prefetch(first_of(heap)->event); /* of many, what an event belongs to is in no near cache */
+        heap->fronts--;
+        foresee(heap);
         next.event->fire(next.event, next.at_ns);
-        if (heap->vacant)
+        if (heap->fronts < EVENTQ_AHEAD && heap->count)
             refill(heap);
     }
     return limit - queue->left;

@@ -11,12 +11,16 @@
 #include <stdint.h>
 
 #define EVENTQ_NEVER INT64_MAX
+#define CACHE_LINE 64
 
 /* The structure of type `type` whose member `member` is `*pointer`. */
 #define CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
 
 struct event {
     void (*fire)(struct event *event, int64_t at_ns);
+    /* Called some events before it is fired, and again with `next` when it is all but the next, so that memory it will look
+     * at is on its way to the processor; it changes nothing, and is left out where others came between. NULL: likewise. */
+    void (*soon)(const struct event *event, bool next);
     bool inward; /* changes nothing outside: a loop need not wake up for it, only fire it before what is due later */
 };
 
@@ -27,12 +31,13 @@ struct eventq_entry {
 };
 
 #define EVENTQ_FRONT 64 /* a power of two */
+#define EVENTQ_AHEAD 8
 
-/* The earliest few are a ring in their order, all others a heap: what few links bring about, in turn, is no work to order. */
+/* The earliest few are a ring in their order, all others a heap: what few links bring about, in turn, is no work to order.
+ * While fewer than EVENTQ_AHEAD are in the ring, the first of the heap leaves its place there to what is scheduled. */
 struct eventq_heap {
     struct eventq_entry front[EVENTQ_FRONT];
-    unsigned first, fronts; /* no fronts: the heap is empty too, or ... */
-    bool vacant; /* ... its first belongs there, and leaves its place to what is scheduled next */
+    unsigned first, fronts;
     struct eventq_entry *entries; /* 4-ary, smallest (at_ns, order) first */
     size_t count;
     size_t capacity;

@@ -91,12 +91,13 @@ static struct fabric_port *new_port(struct fabric *fabric, enum fabric_port_kind
     struct fabric_port **kept = realloc(fabric->kept, room);
     if (kept)
         fabric->kept = kept;
-    struct fabric_port *port = calloc(1, sizeof *port);
+    struct fabric_port *port = aligned_alloc(CACHE_LINE, sizeof *port);
     if (!ports || !kept || !port) {
         free(port);
         errno = ENOMEM;
         return NULL;
     }
+    memset(port, 0, sizeof *port);
     port->fabric = fabric;
     port->index = (uint32_t)fabric->port_count;
     port->kind = kind;
@@ -136,7 +137,7 @@ struct p4_switch *fabric_add_switch(struct fabric *fabric, const struct p4_progr
     struct p4_switch **switches = realloc(fabric->switches, (fabric->switch_count + 1) * sizeof *switches);
     if (switches)
         fabric->switches = switches;
-    struct p4_switch *of = calloc(1, sizeof *of);
+    struct p4_switch *of = aligned_alloc(CACHE_LINE, sizeof *of); /* switch_init fills it in */
     uint32_t number = (uint32_t)fabric->switch_count;
     if (!switches || !of || !switch_init(of, program, seed, dilation, number, &fabric->pool)) {
         free(of);
@@ -243,6 +244,11 @@ static void deliver_to_memory(void *receiver, struct packet *packet)
     packet_free(&port->fabric->pool, packet);
 }
 
+static void soon_at_switch(const void *receiver)
+{
+    switch_soon(((const struct fabric_port *)receiver)->at.of);
+}
+
 bool fabric_add_link(struct fabric *fabric, struct fabric_port *source, struct fabric_port *target, uint64_t index)
 {
     struct fabric_link **links = realloc(fabric->links, (fabric->link_count + 1) * sizeof *links);
@@ -261,6 +267,7 @@ bool fabric_add_link(struct fabric *fabric, struct fabric_port *source, struct f
                          : target->kind == FABRIC_MEMORY ? deliver_to_memory
                                                          : deliver_to_device;
     link->link.receiver = target;
+    link->link.soon = target->kind == FABRIC_SWITCH ? soon_at_switch : NULL;
     link->link.parameters = (struct link_parameters){.rate_bps = 1, .never_drops = source->host};
     if (source->kind == FABRIC_DEVICE && !watch(source, EPOLL_CTL_ADD, EPOLLIN)) {
         free(link);
@@ -277,7 +284,7 @@ bool fabric_add_link(struct fabric *fabric, struct fabric_port *source, struct f
         source->egress.capture = source->port.capture;
         source->egress.leave = switch_leave;
         source->egress.owner = &source->at;
-        source->at.egress = &source->egress;
+        switch_lead_out(&source->at, &source->egress);
     }
     if (target->kind == FABRIC_SWITCH)
         target->at.from = &link->link;

@@ -34,9 +34,9 @@ struct fabric;
 enum fabric_port_kind { FABRIC_DEVICE, FABRIC_MEMORY, FABRIC_SWITCH };
 
 struct fabric_port {
-    struct egress egress;   /* of FABRIC_SWITCH, and a host's NIC */
-    struct switch_port at;  /* of FABRIC_SWITCH */
-    struct port port; /* its device; in other kinds only its capture is used */
+    _Alignas(CACHE_LINE) struct switch_port at; /* of FABRIC_SWITCH */
+    struct port port; /* its device; in other kinds only its capture is used, which comes first in it */
+    _Alignas(CACHE_LINE) struct egress egress; /* of FABRIC_SWITCH, and a host's NIC */
     struct fabric *fabric;
     uint32_t index;
     enum fabric_port_kind kind;

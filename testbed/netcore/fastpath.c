@@ -312,6 +312,8 @@ static bool take(struct fast_rank *rank, struct fast_pair *pair, const struct ar
     int64_t expected = pair->expected;
     struct roce_frame at_frame;
     for (struct packet *packet = run->packets.first; packet; packet = packet->next, expected++) {
+        if (packet->next) /* a run came over many events: what it is of is in no near cache any more */
+            packet_soon(&rank->socket->stack->port->fabric->pool, packet->next);
         if (look.ends || !(packet->flags & PACKET_SPLIT) || !socket_read_roce(rank->socket, packet, &at_frame))
             return false;
         const uint8_t *bth = packet->frame + at_frame.header_at;

@@ -11,6 +11,8 @@
 static void on_service_end(struct event *event, int64_t at_ns);
 static void on_arrival(struct event *event, int64_t at_ns);
 static void on_reordered_arrival(struct event *event, int64_t at_ns);
+static void arrives_soon(const struct event *event, bool next);
+static void service_ends_soon(const struct event *event, bool next);
 
 bool link_parameters_loss(struct link_parameters *parameters, double mean, double burst_packets)
 {
@@ -38,8 +40,8 @@ bool link_init(struct link *link, struct eventq *events, struct packet_pool *poo
     memset(link, 0, offsetof(struct link, begun)); /* a big ring, of which only what was written is read */
     link->events = events;
     link->pool = pool;
-    link->service_end.fire = on_service_end;
-    link->arrival.fire = on_arrival;
+    link->service_end = (struct event){.fire = on_service_end, .soon = service_ends_soon};
+    link->arrival = (struct event){.fire = on_arrival, .soon = arrives_soon};
     for (enum random_stream stream = 0; stream < RANDOM_STREAMS; stream++)
         link->keys[stream] = random_key(seed, stream, index);
     return eventq_attach(events, 2);
@@ -160,6 +162,7 @@ static void fly(struct link *link, struct packet *packet)
 {
     if (link->parameters.reorder) {
         packet->event.fire = on_reordered_arrival;
+        packet->event.soon = NULL;
         eventq_schedule(link->events, &packet->event, packet->due_ns);
         return;
     }
@@ -307,7 +310,7 @@ void link_send(struct link *link, struct packet *packet, int64_t arrived_ns)
 static void serve_next(struct link *link, int64_t at_ns)
 {
     if (link->source) {
-        link->source->freed(link->source, at_ns);
+        link->source->type->freed(link->source, at_ns);
         return;
     }
     struct packet *next = packet_take(&link->queue);
@@ -382,6 +385,34 @@ static void on_arrival(struct event *event, int64_t at_ns)
     }
 }
 
+static void arrives_soon(const struct event *event, bool next)
+{
+    const struct link *link = CONTAINER_OF(event, struct link, arrival);
+    const struct packet *packet = link->flying.first;
+    if (!next) {
+        packet_soon(link->pool, packet);
+        __builtin_prefetch(&link->counts[LINK_FIRST_JOB].packets);
+        __builtin_prefetch(link->receiver);
+    } else if (link->soon) {
+        link->soon(link->receiver);
+    }
+}
+
+static void service_ends_soon(const struct event *event, bool next)
+{
+    const struct link *link = CONTAINER_OF(event, struct link, service_end);
+    if (!link->source)
+        return;
+    if (next) {
+        link->source->type->soon(link->source);
+        return;
+    }
+    __builtin_prefetch(&link->arrival);
+    __builtin_prefetch(&link->epoch);
+    __builtin_prefetch(link->source);
+    __builtin_prefetch((const char *)link->source + CACHE_LINE); /* what waits, of what the source belongs to */
+}
+
 static void on_reordered_arrival(struct event *event, int64_t at_ns)
 {
     struct packet *packet = CONTAINER_OF(event, struct packet, event);
@@ -394,7 +425,7 @@ void link_set_up(struct link *link, bool up, int64_t now_ns)
     bool changes = up == link->down;
     link->down = !up;
     if (changes && up && link->source)
-        link->source->mended(link->source, now_ns);
+        link->source->type->mended(link->source, now_ns);
     if (!changes || up)
         return;
     link->epoch++;
@@ -403,7 +434,7 @@ void link_set_up(struct link *link, bool up, int64_t now_ns)
         link_drop_down(link, packet);
     }
     if (link->source)
-        link->source->cut(link->source, now_ns);
+        link->source->type->cut(link->source, now_ns);
 }
 
 /* Add the run being measured to the finished ones, if it is long enough. */

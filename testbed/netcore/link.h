@@ -100,11 +100,19 @@ struct link_time {
     uint64_t remainder; /* in 1 / rate ns */
 };
 
-/* What holds the waiting packets in place of the link's own queue. */
-struct link_source {
+struct link_source;
+
+/* What a source does. */
+struct link_source_type {
     void (*freed)(struct link_source *source, int64_t at_ns); /* the link that was awaited is free */
     void (*cut)(struct link_source *source, int64_t at_ns);   /* the link went down: drop what waits */
     void (*mended)(struct link_source *source, int64_t at_ns); /* the link is up again */
+    void (*soon)(const struct link_source *source); /* `freed` will be called soon: have what it looks at fetched */
+};
+
+/* What holds the waiting packets in place of the link's own queue. */
+struct link_source {
+    const struct link_source_type *type;
 };
 
 /* What each packet needs comes first, in as few cache lines as may be. */
@@ -115,29 +123,30 @@ struct link {
     void (*deliver)(void *receiver, struct packet *packet);
     void *receiver;
     struct eventq *events;
+
     uint16_t epoch; /* counts the times the link went down: a packet of an earlier epoch is lost */
     bool down;
     bool plain; /* whatever enters arrives, once, as it is, after the delay */
     bool awaited;           /* `service_end` is scheduled */
     bool in_service_lost;   /* so that no arrival follows its service */
     bool bad; /* state of the loss chain */
-
     int64_t free_ns; /* when the last serialisation ended, or will */
     int64_t last_arrival_ns; /* at the far end */
-    uint64_t remainder; /* of the last serialisation time, in 1 / rate ns */
-    struct link_time time; /* of the last packet's size */
     uint32_t run;
     uint32_t run_bytes; /* modulo 2^32 */
     uint64_t served;   /* of those numbered, the ones whose service has begun */
-
-    uint64_t arrivals; /* packets that were not turned away, numbered from 0 */
-    int64_t busy_ns;
     uint64_t queued_bytes;
-    struct link_source *source; /* NULL: packets wait here */
     struct packet_pool *pool;
-    struct link_parameters parameters;
+    void (*soon)(const void *receiver); /* it gets a packet soon: have what it looks at fetched; NULL: nothing is done */
 
     struct event service_end;
+    struct link_source *source; /* NULL: packets wait here */
+    uint64_t remainder; /* of the last serialisation time, in 1 / rate ns */
+    struct link_time time; /* of the last packet's size */
+
+    struct link_parameters parameters;
+    uint64_t arrivals; /* packets that were not turned away, numbered from 0 */
+    int64_t busy_ns;
     uint64_t max_queued_bytes;
     struct packet_list queue;
     struct link_counts counts[LINK_OWNERS];
@@ -152,6 +161,10 @@ struct link {
     uint32_t begun_first, begun_count;
     struct link_begun begun[LINK_BEGUN_PACKETS]; /* a ring, oldest first */
 };
+
+_Static_assert(offsetof(struct link, epoch) == CACHE_LINE && offsetof(struct link, service_end) == 2 * CACHE_LINE &&
+                   offsetof(struct link, parameters) == 3 * CACHE_LINE,
+               "a link's first parts fit a cache line each");
 
 /* `index` keys the random draws. False: no memory for the link's events. */
 bool link_init(struct link *link, struct eventq *events, struct packet_pool *pool, uint64_t seed, uint64_t index);

@@ -43,8 +43,6 @@ static inline void payload_drop(struct payload *payload)
         payload->release(payload);
 }
 
-#define CACHE_LINE 64
-
 /* What every link and switch asks of a packet comes first, in one cache line. */
 struct packet {
     _Alignas(CACHE_LINE) struct packet *next;
@@ -61,23 +59,23 @@ struct packet {
     uint16_t flags;
     uint8_t priority;   /* of the queue, below PACKET_PRIORITIES; the larger is served first */
     uint8_t size_class;
-    struct event event; /* its arrival, where packets overtake each other */
     struct frame_layout layout;
+    /* Of PACKET_SPLIT, which has here + rest_bytes + made_bytes, if it was not cut since: */
+    uint32_t here;        /* bytes at `frame` */
+    const uint8_t *rest;  /* what follows those */
+    uint32_t rest_bytes;
+    uint16_t made_bytes;  /* padding and ICRC, which are made when somebody looks */
+    uint16_t rid;         /* replication id */
     /* For a program's egress: */
-    int64_t enqueued_ns;
     uint32_t enqueued_depth; /* bytes of its queue when it came */
     uint32_t frame_bytes; /* of the whole frame, as it lies there */
-    uint16_t rid;         /* replication id */
-    /* Of PACKET_SPLIT, which has here + rest_bytes + made_bytes, if it was not cut since: */
-    uint16_t made_bytes;  /* padding and ICRC, which are made when somebody looks */
-    uint32_t here;        /* bytes at `frame` */
-    uint32_t rest_bytes;
-    const uint8_t *rest;  /* what follows those */
-    struct payload *payload; /* that it lies in */
+    int64_t enqueued_ns;
+    struct payload *payload; /* that the rest of a split one lies in */
+    struct event event; /* its arrival, where packets overtake each other */
     _Alignas(CACHE_LINE) uint8_t room[];
 };
 
-_Static_assert(offsetof(struct packet, event) == CACHE_LINE, "a packet's first part fits a cache line");
+_Static_assert(offsetof(struct packet, layout) == CACHE_LINE, "a packet's first part fits a cache line");
 
 struct packet_list {
     struct packet *first;
@@ -132,6 +130,16 @@ static inline const struct frame_layout *packet_layout(struct packet *packet)
         packet->flags &= (uint16_t)~PACKET_STALE;
     }
     return &packet->layout;
+}
+
+/* Have what a link's far end looks at of a packet fetched. */
+static inline void packet_soon(const struct packet_pool *pool, const struct packet *packet)
+{
+    const uint8_t *frame = packet->room + pool->headroom; /* or nearly: where it is, is in what is to be fetched */
+    __builtin_prefetch(packet);
+    __builtin_prefetch(&packet->layout);
+    __builtin_prefetch(frame);
+    __builtin_prefetch(frame + CACHE_LINE);
 }
 
 static inline void packet_append(struct packet_list *list, struct packet *packet)

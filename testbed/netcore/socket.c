@@ -222,7 +222,7 @@ static bool ring_by(struct socket *socket, int64_t at_ns)
         free(ring);
         return false;
     }
-    *ring = (struct ring){{on_ring, false}, socket, at_ns, socket->rings};
+    *ring = (struct ring){{.fire = on_ring}, socket, at_ns, socket->rings};
     socket->rings = ring;
     eventq_schedule(events, &ring->event, at_ns);
     return true;

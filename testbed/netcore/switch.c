@@ -291,9 +291,10 @@ static void punt(struct p4_switch *of, struct packet *packet, int64_t now_ns)
 /* To the queue of a port. */
 static inline void enqueue(struct p4_switch *of, struct packet *packet, uint32_t number, int64_t now_ns)
 {
-    const struct switch_port *port = number < SWITCH_PORTS ? of->ports[number] : NULL;
-    if (port && port->egress) {
-        egress_send(port->egress, packet, now_ns);
+    struct switch_exit by = number < SWITCH_PORTS ? of->exits[number] : (struct switch_exit){0};
+    if (by.egress) {
+        egress_soon(by.egress, by.link);
+        egress_send(by.egress, packet, now_ns);
     } else if (number == SWITCH_CPU_PORT) {
         punt(of, packet, now_ns);
     } else {
@@ -442,6 +443,12 @@ static void ingress(struct p4_switch *of, uint32_t port, struct packet *packet, 
     of->passes = 0;
     if (ready)
         begin(of, port, ready, now_ns);
+}
+
+void switch_lead_out(struct switch_port *port, struct egress *egress)
+{
+    port->egress = egress;
+    port->of->exits[port->number] = (struct switch_exit){egress, egress->link};
 }
 
 void switch_receive(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns)

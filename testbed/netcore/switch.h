@@ -58,19 +58,27 @@ struct pipeline {
     struct pipeline *before;      /* the one that it took the place of, while packets of that are in queues */
 };
 
+/* Where packets leave by a port; NULL: nowhere. */
+struct switch_exit {
+    struct egress *egress;
+    const struct link *link;
+};
+
+/* What each packet needs comes first. */
 struct p4_switch {
-    struct pipeline *now;
-    struct pipeline *loaded;  /* to be in force next; NULL: none */
+    _Alignas(CACHE_LINE) struct pipeline *now;
     struct packet_pool *pool;
-    uint32_t number;
     int64_t dilation;         /* the program's times are the fabric's divided by it */
+    int64_t instant_ns;
+    uint32_t passes;          /* at that instant */
+    uint32_t number;
+    struct switch_exit exits[SWITCH_PORTS]; /* by number */
+    struct pipeline *loaded;  /* to be in force next; NULL: none */
     uint32_t told_depth;      /* in place of true queue depths, unless it is SWITCH_TRUE_DEPTH */
     struct switch_port *ports[SWITCH_PORTS]; /* by number */
     struct replica_lists groups, sessions;
     struct buffer buffer;
     struct switch_counts counts[LINK_OWNERS];
-    int64_t instant_ns;
-    uint32_t passes;          /* at that instant */
     struct packet_list punting; /* to the control plane, after what is on its way there */
     bool punts_now;
     struct records digests, messages, punts;
@@ -94,6 +102,16 @@ bool switch_swap(struct p4_switch *of);
 
 /* Queue as the options say, and by weights or strictly (NULL), at all ports that have a link. False: no memory. */
 bool switch_configure(struct p4_switch *of, const struct buffer_options *options, const uint32_t *weights);
+
+/* Say where packets leave by a port. */
+void switch_lead_out(struct switch_port *port, struct egress *egress);
+
+/* A packet will come soon: have what is looked at for it fetched. */
+static inline void switch_soon(const struct p4_switch *of)
+{
+    __builtin_prefetch(of);
+    __builtin_prefetch(&of->counts[LINK_FIRST_JOB].received);
+}
 
 /* Take in a packet that came by a port; the switch owns it. */
 void switch_receive(struct p4_switch *of, uint32_t port, struct packet *packet, int64_t now_ns);

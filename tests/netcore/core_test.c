@@ -151,7 +151,7 @@ static void test_events_fire_by_time_then_by_order_of_scheduling(void)
     CHECK(eventq_attach(&queue, EVENTS));
     struct numbered *all = calloc(EVENTS, sizeof *all);
     for (uint64_t i = 0; i < EVENTS; i++) {
-        all[i] = (struct numbered){{fire_in_order, i % 3 == 0}, i};
+        all[i] = (struct numbered){{.fire = fire_in_order, .inward = i % 3 == 0}, i};
         eventq_schedule(&queue, &all[i].event, (int64_t)random_below(next_random(), 500));
     }
     last_ns = -1;
@@ -162,6 +162,55 @@ static void test_events_fire_by_time_then_by_order_of_scheduling(void)
     CHECK(eventq_next_ns(&queue) == EVENTQ_NEVER);
     eventq_destroy(&queue);
     free(all);
+}
+
+/* What is asked of an event that is told that it is fired soon. */
+struct foreseen {
+    struct event event;
+    unsigned soon, next;
+    bool over; /* it was fired, or cancelled */
+};
+
+static void on_soon(const struct event *event, bool next)
+{
+    struct foreseen *this = CONTAINER_OF(event, struct foreseen, event);
+    CHECK(!this->over);
+    *(next ? &this->next : &this->soon) += 1;
+}
+
+static void fire_foreseen(struct event *event, int64_t at_ns)
+{
+    struct foreseen *this = CONTAINER_OF(event, struct foreseen, event);
+    (void)at_ns;
+    CHECK(!this->over);
+    this->over = true;
+}
+
+static void test_events_are_told_before_they_are_fired(void)
+{
+    enum { EVENTS = 1000 };
+    struct eventq queue;
+    static struct foreseen all[EVENTS];
+    eventq_init(&queue);
+    CHECK(eventq_attach(&queue, EVENTS));
+    for (int i = 0; i < EVENTS; i++) {
+        all[i].event = (struct event){.fire = fire_foreseen, .soon = on_soon};
+        eventq_schedule(&queue, &all[i].event, (i * 7) % EVENTS); /* each at an instant of its own */
+    }
+    CHECK(eventq_run(&queue, EVENTS / 2, SIZE_MAX) == EVENTS / 2 + 1);
+    for (int i = 0; i < EVENTS; i += 3)
+        if (!all[i].over) {
+            eventq_cancel(&queue, &all[i].event);
+            all[i].over = true;
+        }
+    eventq_run(&queue, INT64_MAX, SIZE_MAX);
+    for (int i = 0; i < EVENTS; i++) {
+        int place = (i * 7) % EVENTS;
+        CHECK(all[i].over && all[i].soon <= 2 && all[i].next <= 2);
+        if (place >= EVENTQ_AHEAD && place <= EVENTS / 2)
+            CHECK(all[i].soon == 1 && all[i].next == 1);
+    }
+    eventq_destroy(&queue);
 }
 
 /* Events that schedule themselves and others, and cancel others, while they are fired. */
@@ -232,7 +281,7 @@ static void test_events_may_be_scheduled_and_cancelled_by_those_that_fire(void)
     CHECK(eventq_attach(&queue, RESTLESS));
     for (int round = 0; round < 50; round++) {
         for (int i = 0; i < RESTLESS; i++) {
-            all[i] = (struct restless){{fire_restless, i % 2}, all, &queue, EVENTQ_NEVER, 0};
+            all[i] = (struct restless){{.fire = fire_restless, .inward = i % 2}, all, &queue, EVENTQ_NEVER, 0};
             schedule_restless(&all[i], (int64_t)random_below(next_random(), 100));
         }
         CHECK(eventq_run(&queue, INT64_MAX, 5000) <= 5000);
@@ -1453,6 +1502,7 @@ static void test_a_loop_that_is_stuck_is_not_waited_for_for_ever(void)
 
 static const struct test tests[] = {
     TEST(events_fire_by_time_then_by_order_of_scheduling),
+    TEST(events_are_told_before_they_are_fired),
     TEST(events_may_be_scheduled_and_cancelled_by_those_that_fire),
     TEST(departures_are_exact_and_do_not_drift),
     TEST(a_late_caller_does_not_delay_later_packets),

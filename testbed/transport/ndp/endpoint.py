@@ -74,5 +74,15 @@ class NdpEndpoint(ReliableEndpoint):
         super().__init__(rank, peers, connect)
 
     def transmit(self, now: int, budget_packets: int) -> Sequence[Burst]:
-        self._pulls.serve(now)
+        for peer in self._pulls.serve(now):
+            self._connection(peer)  # which has something to say
         return super().transmit(now, budget_packets)
+
+    def deadline(self) -> int | None:
+        due_ns, pull_ns = super().deadline(), self._pulls.deadline()
+        if due_ns is None or pull_ns is None:
+            return pull_ns if due_ns is None else due_ns
+        return min(due_ns, pull_ns)
+
+    def idle(self) -> bool:
+        return not self._pulls.waiting and super().idle()

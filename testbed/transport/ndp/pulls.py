@@ -12,6 +12,7 @@ from typing import Protocol
 class Pulled(Protocol):
     """A sender, as its receiver sees it. waits: the queue has it; only the queue changes that."""
 
+    peer: int
     waits: bool
 
     @property
@@ -29,32 +30,39 @@ class PullQueue:
         self._gap_ns = gap_ns
         self._late_ns = late_ns
         self._turns: deque[Pulled] = deque()
-        self.next_ns = 0  # when the next is pulled, if any waits
+        self._next_ns = 0
 
     @property
     def waiting(self) -> int:
         """How many senders wait."""
         return len(self._turns)
 
+    def deadline(self) -> int | None:
+        """When the next is pulled."""
+        return self._next_ns if self._turns else None
+
     def want(self, sender: Pulled, now: int) -> None:
         """Give a sender turns from now on, if pulls are due to it."""
         if sender.waits or sender.due <= 0:
             return
         if not self._turns:
-            self.next_ns = max(self.next_ns, now)
+            self._next_ns = max(self._next_ns, now)
         sender.waits = True
         self._turns.append(sender)
 
-    def serve(self, now: int) -> None:
-        """Pull all that is due."""
-        while self._turns and self.next_ns <= now:
+    def serve(self, now: int) -> list[int]:
+        """Pull all that is due; the peers that were pulled."""
+        pulled: list[int] = []
+        while self._turns and self._next_ns <= now:
             sender = self._turns.popleft()
             if sender.due > 0:
                 sender.pull(now)
-                self.next_ns = max(self.next_ns, now - self._late_ns) + self._gap_ns
+                pulled.append(sender.peer)
+                self._next_ns = max(self._next_ns, now - self._late_ns) + self._gap_ns
             sender.waits = sender.due > 0
             if sender.waits:
                 self._turns.append(sender)
+        return pulled
 
     def leave(self, sender: Pulled) -> None:
         """Give a sender no more turns."""

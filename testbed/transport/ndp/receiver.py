@@ -24,6 +24,7 @@ class NdpReceiver:
     def __init__(
         self, constants: Constants, address: Address, counters: Counters, events: list[Event], pulls: PullQueue
     ) -> None:
+        self.peer = address.peer
         self.waits = False
         self._constants = constants
         self._counters = counters
@@ -61,12 +62,10 @@ class NdpReceiver:
         self._untold_ns = now
 
     def deadline(self) -> int | None:
-        """When there is something to say."""
-        due = [self._owed[0][0]] if self._owed else []
-        due += [at for at in (self._untold_ns, self._refused and self._refused[0]) if at is not None]
-        if self.waits:
-            due.append(self._pulls.next_ns)
-        return min(due, default=None)
+        """Since when there is something to say."""
+        if self._owed:
+            return self._owed[0][0]
+        return self._untold_ns if self._refused is None else self._refused[0]
 
     def answers(self, now: int, most: int) -> list[bytes]:  # noqa: ARG002
         """The packets that are due, at most so many."""

@@ -101,7 +101,7 @@ class NdpSender:
 
     def deadline(self, now: int) -> int | None:
         """The earliest instant at which there is something to do."""
-        if self._held_ns is not None:
+        if self._held_ns is not None or not self._outbox:
             return self._held_ns
         return now if self._may_send else self._expires_ns
 
@@ -163,7 +163,7 @@ class NdpSender:
                 self._lost.update(self._flying)
                 self._flying.clear()
                 self._credit = max(self._credit, min(len(self._lost), self._constants.first_window_packets))
-        elif not self._may_send and (at_ns := self._expires_ns) is not None and at_ns <= now:
+        elif self._outbox and not self._may_send and (at_ns := self._expires_ns) is not None and at_ns <= now:
             self._expire(now)
 
     @property

@@ -40,6 +40,7 @@ class _Plot:
 
 
 _Parts = Iterable[str | _Plot]  # of the page, in order: HTML, and plots
+_Point = tuple[Mapping[str, Any], Delivered]  # of a sweep: the swept keys and its values, and what it came to
 
 
 class Report(NamedTuple):
@@ -158,7 +159,7 @@ def _side_by_side(records: Sequence[RunRecord]) -> Iterator[str | _Plot]:
         yield _Plot(f"Distributions of completion times by {series}", delivered.distributions(shown))
         if len(panels) > len(shown):
             yield _note(f"{len(panels) - len(shown)} more panels are left out; report parts of the sweep.")
-    named = {" ".join(map(_in_short, point.values())): each for point, each in points.items()}
+    named = _by_name(points)
     if len(named) > 1 and any((each.nmse or 0) > delivered.ROUNDING for each in named.values()):
         few = dict(list(named.items())[: delivered.MOST_CURVES])
         yield _Plot("Error against time", delivered.error_against_time(few))
@@ -167,39 +168,38 @@ def _side_by_side(records: Sequence[RunRecord]) -> Iterator[str | _Plot]:
         yield _Plot("Training", delivered.training(curves))
 
 
-class _Point(dict[str, Any]):
-    """Swept keys and a run's values; a job counts as a key."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(point_text(self))
-
-
-def _delivered(records: Sequence[RunRecord]) -> dict[_Point, Delivered]:
-    """Each point's times and error, of all its repeats."""
-    times: dict[_Point, list[int]] = {}
-    errors: dict[_Point, list[float]] = {}
+def _delivered(records: Sequence[RunRecord]) -> list[_Point]:
+    """Each point's times and error, of all its repeats; a job counts as a swept key."""
+    found: dict[str, tuple[dict[str, Any], list[int], list[float]]] = {}
     for record in records:
         for job, of_job in record.by_job.items():
-            point = _Point(record.result.point | ({"job": job} if job else {}))
-            times.setdefault(point, []).extend(t.cct_ns for t in of_job.timings)
-            errors.setdefault(point, []).extend([] if of_job.result.nmse is None else [of_job.result.nmse])
-    return {point: Delivered(ns, mean(errors[point]) if errors[point] else None) for point, ns in times.items() if ns}
+            point = record.result.point | ({"job": job} if job else {})
+            _, times, errors = found.setdefault(point_text(point), (point, [], []))
+            times += [t.cct_ns for t in of_job.timings]
+            errors += [] if of_job.result.nmse is None else [of_job.result.nmse]
+    return [
+        (point, Delivered(times, mean(errors) if errors else None)) for point, times, errors in found.values() if times
+    ]
 
 
-def _panels(points: Mapping[_Point, Delivered]) -> tuple[str, dict[str, dict[str, Delivered]]]:
+def _panels(points: Sequence[_Point]) -> tuple[str, dict[str, dict[str, Delivered]]]:
     """What tells curves apart (the transport, if that is swept), and title -> label -> times: a panel for each value of
     all other keys. Where each panel would have one curve (keys are swept in step) all are in one.
     """
-    keys = list(dict.fromkeys(key for point in points for key in point))
+    keys = list(dict.fromkeys(key for point, _ in points for key in point))
     series = next((name for name in _SERIES if any(_within(key, name) for key in keys)), keys[0] if keys else "run")
     panels: dict[str, dict[str, Delivered]] = {}
-    for point, each in points.items():
+    for point, each in points:
         own = [_in_short(value) for key, value in point.items() if _within(key, series)]
         others = [f"{key}={_in_short(value)}" for key, value in point.items() if not _within(key, series)]
         panels.setdefault(" ".join(others), {})[" ".join(own)] = each
     if all(len(panel) == 1 for panel in panels.values()):
-        panels = {"": {" ".join(map(_in_short, point.values())): each for point, each in points.items()}}
+        panels = {"": _by_name(points)}
     return series, {title: dict(list(panel.items())[: delivered.MOST_CURVES]) for title, panel in panels.items()}
+
+
+def _by_name(points: Sequence[_Point]) -> dict[str, Delivered]:
+    return {" ".join(map(_in_short, point.values())): each for point, each in points}
 
 
 def _within(key: str, section: str) -> bool:

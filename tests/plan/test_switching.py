@@ -171,6 +171,18 @@ def test_the_outline_tells_the_switches(spec: Path, capsys: pytest.CaptureFixtur
     assert "may drop" not in text
 
 
+@pytest.mark.parametrize(
+    ("kind", "trim", "told"),
+    [("ndp", "64B", False), ("ndp", "60B", True), ("irn", "64B", True), ("dlcp", "64B", True)],
+)
+def test_what_is_cut_is_of_use_to_whom_reads_headers(
+    spec: Path, capsys: pytest.CaptureFixture[str], kind: str, trim: str, told: bool
+) -> None:
+    assert execute(["plan", str(spec), "-S", f"transport={{kind: {kind}}}", "-S", f"switches.trim={trim}"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert (f"fails {kind}'s check on arrival" in text) == told
+
+
 PRIORITIES = (
     "switches={{kind: native, program: ecn_priority, buffer: {{shared: 1MiB, headroom: {headroom}B}}, "
     "pfc: {{priorities: {priorities}, xoff: 9KiB, xon: 0}}}}"

@@ -11,9 +11,11 @@ from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 TAIL = 0.025
 BOOTSTRAP_DRAWS = 4000
+_MOST_DRAWN = 1 << 20  # samples at once: what memory they take
 
 Interval = tuple[float, float]
 Number = TypeVar("Number", int, float)
@@ -156,15 +158,19 @@ def ratio_of_percentiles(a: Sequence[float], b: Sequence[float], percent: int, *
     count, rank = len(a), _rank(len(a), percent)
     if count < fewest_samples(percent):
         return None
-    left, right = np.asarray(a, float), np.asarray(b, float)
-    drawn = np.random.default_rng(seed).integers(0, count, (BOOTSTRAP_DRAWS, count))
-    tops, bottoms = (np.partition(samples[drawn], rank - 1, axis=1)[:, rank - 1] for samples in (left, right))
-    bottom = np.sort(right)[rank - 1]
+    both, draws = np.array([a, b], float), np.random.default_rng(seed)
+    found: list[npt.NDArray[np.float64]] = []  # each of shape (2, draws)
+    at_once = max(1, _MOST_DRAWN // count)
+    for first in range(0, BOOTSTRAP_DRAWS, at_once):
+        drawn = draws.integers(0, count, (min(at_once, BOOTSTRAP_DRAWS - first), count))
+        found.append(np.partition(both[:, drawn], rank - 1, axis=2)[:, :, rank - 1])
+    tops, bottoms = np.concatenate(found, axis=1)
+    top, bottom = np.sort(both)[:, rank - 1]
     if not (bottom and bottoms.all()):
         return None
     tail = _bootstrap_tail(count, percent)
     low, high = np.quantile(tops / bottoms, (tail, 1 - tail))
-    return Ratio(float(np.sort(left)[rank - 1] / bottom), (float(low), float(high)), count)
+    return Ratio(float(top / bottom), (float(low), float(high)), count)
 
 
 def _bootstrap_tail(count: int, percent: int) -> float:

@@ -45,6 +45,7 @@ class Looking(Silent):
         ("optireduce_ablation.yaml", ["workload.iterations=5", "workload.warmup=1", "repeat=1", "workload.size=64KiB"]),
         ("optireduce_loss.yaml", ["workload.iterations=4", "repeat=1", "expect=[]", PAIRS]),
         ("recovery.yaml", [*FEWER, *RECOVERIES, "workload.size=128KiB", "repeat=1"]),
+        ("thousand-ranks.yaml", ["topology.k=4", "workers.count=16", "workload.gradients=random"]),
         ("environments.yaml", ["workload.gradients=random", "workload.iterations=100", "repeat=1", TAILS]),
     ],
 )

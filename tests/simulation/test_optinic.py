@@ -125,3 +125,14 @@ def test_the_experiment_beside_the_other_transports(tmp_path: Path) -> None:
         "optinic 1%": True,
     }
     assert 0.9 < found["optinic 0%"].cct_ns.mean / found["roce 0%"].cct_ns.mean < 1.1
+
+
+@pytest.mark.slow
+def test_a_slow_host_costs_what_the_congestion_control_makes_of_it(tmp_path: Path) -> None:
+    """DCQCN comes back from a slow link by R_AI, far slower than from marks; Swift goes by each packet's delay."""
+    sweep = "sweep={environment: [{tail_ratio: 3, by: slow-host, severity: 3}], transport.congestion: [dcqcn, swift]}"
+    few = ("transport.kind=optinic", "workload.iterations=12", "workload.warmup=2", "expect=[]")
+    dcqcn, swift = results(tmp_path / "run", "optinic_tails.yaml", sweep, *few).values()
+    assert swift.cct_ns.mean < 0.8 * dcqcn.cct_ns.mean
+    assert dcqcn.missing_bytes
+    assert swift.missing_bytes

@@ -23,6 +23,7 @@ BOUNDED = (
     "transport: [{kind: tcp}, {kind: ubt, halt: 0}], workload.algorithm: [ring, {kind: tar, incast: 0}]}}"
 )
 PAIRS = "sweep={workers.count: [4], workload.algorithm: [{kind: tar, incast: 0}, ring]}"
+TRIMMED = "sweep={workers.count: [9], transport.kind: [ndp], switches.trim: [64B, 0]}"
 FEWER = ["workload.iterations=3", "workload.warmup=1"]
 
 
@@ -36,6 +37,7 @@ class Looking(Silent):
     [
         ("quickstart.yaml", FEWER),
         ("incast.yaml", FEWER),
+        ("ndp.yaml", ["repeat=1", TRIMMED]),
         ("two-jobs.yaml", []),
         ("aggregation_jobs.yaml", []),
         ("aggregation_optical.yaml", [*FEWER, "workload.size=64KiB"]),
@@ -43,7 +45,10 @@ class Looking(Silent):
         ("own/own.yaml", ["switches.controller=ecmp"]),
         ("optireduce.yaml", [*FEWER, "workload.size=16KiB", "repeat=1", "expect=[]", BOUNDED]),
         ("optireduce_ablation.yaml", ["workload.iterations=5", "workload.warmup=1", "repeat=1", "workload.size=64KiB"]),
+        ("optireduce_queues.yaml", [*FEWER, "workload.size=64KiB", "repeat=1", "expect=[]"]),
         ("optireduce_loss.yaml", ["workload.iterations=4", "repeat=1", "expect=[]", PAIRS]),
+        ("dblp.yaml", [*FEWER, "repeat=1", "expect=[]"]),
+        ("dblp_window.yaml", [*FEWER, "repeat=1", "expect=[]"]),
         ("recovery.yaml", [*FEWER, *RECOVERIES, "workload.size=128KiB", "repeat=1"]),
         ("thousand-ranks.yaml", ["topology.k=4", "workers.count=16", "workload.gradients=random"]),
         ("environments.yaml", ["workload.gradients=random", "workload.iterations=100", "repeat=1", TAILS]),

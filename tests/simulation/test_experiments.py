@@ -23,7 +23,11 @@ BOUNDED = (
     "transport: [{kind: tcp}, {kind: ubt, halt: 0}], workload.algorithm: [ring, {kind: tar, incast: 0}]}}"
 )
 PAIRS = "sweep={workers.count: [4], workload.algorithm: [{kind: tar, incast: 0}, ring]}"
-TRIMMED = "sweep={workers.count: [9], transport.kind: [ndp], switches.trim: [64B, 0]}"
+TRIMMED = [
+    "sweep={workers.count: [9], transport.kind: [ndp], switches.trim: [64B, 0]}",
+    "expect=[{metric: timeouts, of: {switches.trim: 64B}, equals: 0},"
+    " {metric: bound_ratio, of: {switches.trim: 64B}, at_most: 1.01}]",
+]
 FEWER = ["workload.iterations=3", "workload.warmup=1"]
 
 
@@ -37,7 +41,7 @@ class Looking(Silent):
     [
         ("quickstart.yaml", FEWER),
         ("incast.yaml", FEWER),
-        ("ndp.yaml", ["repeat=1", TRIMMED]),
+        ("ndp.yaml", ["workload.iterations=2", "repeat=1", *TRIMMED]),
         ("two-jobs.yaml", []),
         ("aggregation_jobs.yaml", []),
         ("aggregation_optical.yaml", [*FEWER, "workload.size=64KiB"]),

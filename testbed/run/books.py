@@ -60,7 +60,7 @@ class Books:
         self._links = dict(self._network.link_counters())
         self._jobs = {job.name: self._counters_of(number) for number, job in enumerate(self._plan.jobs)}
         self._drops = self._network.host_drops()
-        self._peaks = {}
+        self._late, self._peaks = {}, {}
         self._network.mark()
 
     def link_lateness(self, job: str) -> tuple[int | None, str]:

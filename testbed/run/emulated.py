@@ -106,6 +106,8 @@ class EmulatedRun:
                 self._stage("taking the network down, to begin again slower")
                 if problems := self._take_down():
                     raise RunFailed(f"the network did not go down: {problems[0]}", hint="run `testbed clean`") from None
+                if came:
+                    raise Interrupted("interrupted while the network was taken down, to begin again slower") from None
                 for capture in self._directory.pcap.iterdir():
                     capture.unlink()
                 raise

@@ -6,7 +6,7 @@ run that fails does not keep the others from running; an interrupt does.
 
 import secrets
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from importlib.util import find_spec
 from os import environ
@@ -34,7 +34,7 @@ from testbed.results.model import Result, Simulation
 from testbed.results.reading import RunRecord, read_run
 from testbed.results.result import make_result, unfinished
 from testbed.results.rundir import RUNS, RunDirectory
-from testbed.results.samples import Samples, Status
+from testbed.results.samples import Samples
 from testbed.results.sweepcsv import write_sweep_csv
 from testbed.run.environment import Environments
 from testbed.run.progress import Progress
@@ -201,7 +201,7 @@ def _run_point(
                 else:
                     samples, error, simulation = _simulated(plan, directory, run_id, progress, trace=trace)
             except TestbedError as failure:
-                samples, error = replace(samples, failure=failure.message), failure
+                samples, error = _ended_by(failure), failure
             try:
                 directory.write_links(samples.links)
                 directory.write_switches(samples.switches)
@@ -210,12 +210,15 @@ def _run_point(
                 directory.write_result(_result(point, plan, samples, run_id, simulation))
             except RunFailed as failure:
                 error = error or failure
-                status: Status = "interrupted" if isinstance(error, Interrupted) else "failed"
-                directory.mend_result(_result(point, plan, unfinished(status, error.message), run_id))
+                directory.mend_result(_result(point, plan, _ended_by(error), run_id))
     finally:
         if state is not None and not state.record.namespaces:
             state.remove()
     return error
+
+
+def _ended_by(error: TestbedError) -> Samples:
+    return unfinished("interrupted" if isinstance(error, Interrupted) else "failed", error.message)
 
 
 def _emulated(
@@ -229,8 +232,10 @@ def _emulated(
         try:
             return plan, *EmulatedRun(plan, directory, state, progress, began=began, last=not left).run()
         except TooFast:
-            capabilities = capabilities.slowed(SLOWER)
-            slower = make_plan(spec, capabilities)
+            slower = plan
+            while slower.dilation <= plan.dilation:  # at 1 the machine seemed to have time to spare
+                capabilities = capabilities.slowed(SLOWER)
+                slower = make_plan(spec, capabilities)
             directory.event("dilation-raised", **{"from": plan.dilation, "to": slower.dilation})
             plan = slower
             directory.write_plan(to_json(plan))

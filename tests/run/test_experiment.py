@@ -71,7 +71,7 @@ def go(
 ) -> Callable[..., tuple[Outcome, list[Plan], Silent]]:
     """Run a spec whose runs end as told (the last way for all further ones)."""
 
-    def go_on(text: str, *endings: Ending, out: Path | None = None, strict: bool = False) -> Any:
+    def go_on(text: str, *endings: Ending | TestbedError, out: Path | None = None, strict: bool = False) -> Any:
         plans: list[Plan] = []
 
         class FakeRun:
@@ -95,6 +95,8 @@ def go(
 
             def run(self) -> Ending:
                 ending = endings[min(len(plans), len(endings)) - 1]
+                if isinstance(ending, TestbedError):
+                    raise ending
                 if ending is not TOO_FAST:
                     return ending
                 assert not self.last, "which makes do"
@@ -123,6 +125,18 @@ def test_a_run_that_is_too_fast_begins_again_at_twice_the_dilation(go: Any, tmp_
     events = [json.loads(line) for line in (tmp_path / "out" / "events.jsonl").read_text().splitlines()]
     raised = [{"from": first, "to": second}, {"from": second, "to": third}]
     assert events == [{"kind": "dilation-raised", **each} for each in raised]
+
+
+def test_a_dilation_of_one_is_raised_too(go: Any) -> None:
+    plans = go(SPEC + "links: [{rate: 100Kbps, delay: 1s}]\n", TOO_FAST, TOO_FAST, ends())[1]
+    first, second, third = (plan.dilation for plan in plans)
+    assert (first, second) == (1, 2), "however much of the machine was left"
+    assert third in (3, 4)
+
+
+def test_who_interrupts_while_it_begins_again_is_heeded(go: Any) -> None:
+    outcome = go(SPEC, Interrupted("interrupted while the network was taken down, to begin again slower"))[0]
+    assert (outcome.exit_status, [result.status for result in outcome.results]) == (130, ["interrupted"])
 
 
 def test_the_last_attempt_makes_do(go: Any) -> None:

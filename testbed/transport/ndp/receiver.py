@@ -15,7 +15,7 @@ from testbed.transport.selective.inbox import Inbox, Landing, RefusedError
 from testbed.wire.ndp import ACK, NACK, PULL, REFUSAL, Control, Data, checked_from, count_difference, encode_control
 from testbed.wire.roce import RNR_NAK, RNR_TIMER_NS
 
-_MOST_OWED = 1 << 12  # answers; no window is as long, so that only a flood of duplicates makes more
+_MOST_OWED = 1 << 12  # answers; they are no longer than what they answer, so that as many wait only in a flood
 
 
 class NdpReceiver:

@@ -1,4 +1,4 @@
-"""One rank's end of IRN and SRNIC, and of the Falcon-like transport: reliable, a connection to each peer."""
+"""One rank's end of IRN, SRNIC, NDP and the Falcon-like transport: reliable, a connection to each peer."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

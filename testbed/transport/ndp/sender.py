@@ -141,7 +141,9 @@ class NdpSender:
         news = self._advance(expected)
         if kind == ACK:
             news |= self._arrived(came)
-        elif kind == NACK:
+        if news:
+            self._held = 0  # what is pulled, or cut, may be for a receive that is not posted
+        if kind == NACK:
             self._counters.extra["naks_received"] = self._counters.extra.get("naks_received", 0) + 1
             if self._flying.pop(came, None) is not None:
                 self._lost.add(came)
@@ -151,7 +153,7 @@ class NdpSender:
             self._credit = min(self._credit + pulls, self._constants.first_window_packets)
             news = True
         if news:
-            self._heard_ns, self._timeouts, self._held = now, 0, 0
+            self._heard_ns, self._timeouts = now, 0
         self._turn_ns = control.waiting * self._constants.packet_ns
         return self._refused(control.syndrome, now) if kind == REFUSAL else None
 

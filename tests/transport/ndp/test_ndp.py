@@ -227,6 +227,17 @@ def test_a_peer_that_says_nothing_is_given_up():
     assert ends[0].counters.timeouts == 4
 
 
+def test_a_peer_that_posts_nothing_is_given_up_however_much_it_pulls():
+    ends = ndp(rnr_retries=2)
+    ends[0].post_send(1, 1, 9, bytes(10 * WINDOW * MTU), 0)
+    network = Network(ends, impaired(Random(1)))
+    network.run()
+    (failed,) = network.events[0]
+    assert isinstance(failed, Failed)
+    assert "after 2 retries" in failed.reason
+    assert ends[1].counters.extra["rnr_naks"] == 3
+
+
 def test_every_packet_takes_the_next_path_in_an_order_drawn_anew():
     ends = ndp(entropies=8, first_window=32)
     sends(ends, 32)

@@ -8,7 +8,7 @@ asks for and the verdict is the worst of them. CPU use is no evidence and is nev
 | rule | suspect | invalid |
 |---|---|---|
 | departures (p99) over 10 % of the base RTT late, or start skew over 1 % of CCT | over 5 % of iterations | over 25 % |
-| measured minus modelled RTT on the idle network | over 10 % of the base RTT | |
+| measured RTT on the idle network off the modelled one | by over 10 % of the base RTT | |
 | a rate that measures off | | by 3 % or more |
 | wrong values over a reliable transport | | any |
 | a run that failed or was interrupted | | always |

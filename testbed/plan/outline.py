@@ -242,7 +242,7 @@ def _load(plan: Plan, machine: Capabilities, *, measured: bool, runs: int, secon
         if alone.bound_ns:
             hops = f"{alone.packet_hops_per_iteration:,} packet-hops"
             bound = f"{_of(job)}bound of an iteration"
-            table.add_row(bound, _time(alone.bound_ns), "no network of these links can be faster")
+            table.add_row(bound, _time(alone.bound_ns), "no network of these links can be faster, jitter aside")
             table.add_row(f"{_of(job)}packets of an iteration", f"{alone.packets_per_iteration:,}", hops)
     known = "measured" if measured else "assumed; `testbed doctor` measures it"
     if plan.spec.engine == "emulation":

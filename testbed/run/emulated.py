@@ -46,6 +46,7 @@ _START_LIMIT_S = 60.0
 _START_PER_RANK_S = 1.0
 _STOP_LIMIT_S = 20.0
 SLOWER = 2  # times, whenever a machine cannot keep up
+_MOST_WALL = 0.8  # of limits.wall: what a slower attempt may be expected to end within
 _NS = 1e9
 
 
@@ -226,7 +227,10 @@ class EmulatedRun:
             return
         if self._last:
             told = "it was raised as often as it may be"
-        elif self._wall_s_when_slower(max(map(len, evidence.values()))) > self._plan.spec.limits.wall_ns / _NS:
+        elif (
+            self._wall_s_when_slower(max(map(len, evidence.values())))
+            > _MOST_WALL * self._plan.spec.limits.wall_ns / _NS
+        ):
             told = "limits.wall leaves no time for more"
         else:
             raise TooFast

@@ -22,7 +22,8 @@ INVALID = 4
 
 def gap(folder: Path, name: str, *settings: str) -> Estimate:
     """Emulated over simulated medians of the experiment `name`, each from runs that are valid."""
-    arguments = [argument for setting in ("expect=[]", *settings) for argument in ("-S", setting)]
+    settings = ("expect=[]", "limits.wall=100s", *settings)  # no run may slow itself down to more than that
+    arguments = [argument for setting in settings for argument in ("-S", setting)]
     command = [sys.executable, "-m", "testbed", "run", str(shared_folder("experiments") / name), *arguments]
     ended = subprocess.run(
         [*command, "--out", str(folder / "runs")], capture_output=True, text=True, timeout=LIMIT_S, check=False

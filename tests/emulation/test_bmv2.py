@@ -25,6 +25,7 @@ from .traces import everything_of
 pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.slow]
 real = pytest.mark.skipif(bool(bmv2_lacks()), reason=f"the real bmv2 is wanted, and {bmv2_lacks() or 'is here'}")
 ENDED_S = 10.0
+REPAIRS = 5  # attempts, of a moment each
 STAND_IN = Path(__file__).with_name("simple_switch_grpc.py")
 
 
@@ -71,7 +72,7 @@ def test_they_go_round_a_cut_cable_and_back(state: RunState, tmp_path: Path) -> 
     cable = next(link.cable for link in plan.graph.links_from("leaf0") if link.target == "spine0")
     with EmulatedNetwork(plan, state, tmp_path) as network:
         network.link_down(cable)
-        assert reached(network, "h0", "h1") == 3
+        assert any(reached(network, "h0", "h1") == 3 for _ in range(REPAIRS)), "once who sets routes has heard of it"
         spines = {each.name: sum(r.packets for r in each.routes.values()) for each in network.switch_counters()}
         assert (spines["spine0"], spines["spine1"]) == (0, 6), "there and back"
         network.link_up(cable)
@@ -94,7 +95,7 @@ def test_over_p4runtime_each_gets_its_program_and_the_routes(state: RunState, tm
     with EmulatedNetwork(plan, state, tmp_path) as network:
         assert reached(network, "h0", "h1") == 3
         network.link_down(cable)
-        assert reached(network, "h0", "h1") == 3
+        assert any(reached(network, "h0", "h1") == 3 for _ in range(REPAIRS)), "once who sets routes has heard of it"
         controller = next(c for c in network.hub.channels if c.hello["hello"] == "controller")
         rows = controller.request({"op": "counters"})["rows"]
         to_h1 = [row for row in rows if row["switch"] == "leaf1" and row["name"] == f"{plan.addresses['h1'].ip}/32"]
